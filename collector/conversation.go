@@ -1,0 +1,21 @@
+package collector
+
+import "encoding/json"
+
+// Turn is one turn as specdec_bench's metric classes see it.
+type Turn struct {
+	Lengths []int     // chunk lengths: tokens of each engine step, positive; order has no influence
+	Tokens  int       // tokens of the turn for timing.json
+	Times   []float64 // seconds; Times[0] is the start, one more for each token-bearing event
+	Prompt  string
+	Reply   string // postprocessed, special tokens kept
+}
+
+// Conversation is one request of specdec_bench: all turns of one question.
+type Conversation struct {
+	Index      int             // position in the data set, from 0
+	QuestionID json.RawMessage // the data set's id: JSON number, string or null
+	Category   string
+	System     string // system message, or ""
+	Turns      []Turn
+}

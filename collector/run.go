@@ -1,0 +1,55 @@
+package collector
+
+import "encoding/json"
+
+// Metric names which of specdec_bench's acceptance metrics a data set is measured by.
+type Metric string
+
+// The acceptance metrics of specdec_bench (metrics/mtbench.py, specbench.py, acceptance_rate.py).
+const (
+	MetricMTBench        Metric = "MTBench"
+	MetricSpecBench      Metric = "SpecBench"
+	MetricAcceptanceRate Metric = "AcceptanceRate"
+)
+
+// The two ways to count chunk lengths for acceptance_rate.json (Run.Acceptance).
+const (
+	ViewClient = "client" // what specdec_bench counts: increments of the stream, EOS removed
+	ViewServer = "server" // 1 for the prefill token and j+1 for each verify step of the histogram
+)
+
+// Question is one conversation of a data set.
+type Question struct {
+	ID       json.RawMessage // number or string, as in the data set
+	Category string
+	System   string   // system message, where the conversation starts with one
+	Turns    int      // user turns
+	Prompts  []string // the user turns; only in memory, or where texts are kept
+}
+
+// Run describes a point: what was asked, of whom, and how it is counted. It is
+// the first line of records.jsonl, so that a collection needs nothing else.
+// JSON names and units are in wire.go.
+type Run struct {
+	ID          string // one sweep
+	Point       string // "t0_c32"
+	Dataset     string // "mtbench", "specbench", "speed", or another name
+	Metric      Metric
+	Questions   []Question // in the order in which they were asked
+	GPUs        int        // divisor of Output TPS/gpu
+	Temperature float64
+	Concurrency int
+	Acceptance  string // ViewClient or ViewServer
+	Measure     string // "usage" or "tokens"
+	Postprocess string // "base" or "gptoss"
+	IgnoreEOS   bool
+	NoSpecStats bool  // the server was swept without per-request statistics
+	Seed        int64 // of the resamples
+
+	Model         string
+	Engine        string
+	EngineVersion string
+
+	Before, After *Counters       // the server's counters around the point; nil where it has none
+	Configuration json.RawMessage // the text of configuration.json; nil where there is none
+}
