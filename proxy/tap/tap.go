@@ -103,7 +103,7 @@ func (t *Tap) Head(status int, contentType, contentEncoding string) {
 	switch {
 	case t.coded:
 		t.warn("the answer is compressed and was not measured")
-	case t.options.Route == RouteOther && status < 400:
+	case t.options.Route == RouteOther && status < 400, status >= 300 && status < 400:
 	default:
 		t.mode = readMode(contentType)
 	}
