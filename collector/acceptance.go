@@ -1,0 +1,327 @@
+package collector
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+)
+
+// mtbenchTopics are the categories of MT-Bench in the order of its questions,
+// ten questions each. Source: specdec_bench metrics/mtbench.py.
+var mtbenchTopics = [...]string{"writing", "roleplay", "reasoning", "math", "coding", "extraction", "stem", "humanities"}
+
+const (
+	mtbenchPerTopic = 10
+	mtbenchMax      = len(mtbenchTopics) * mtbenchPerTopic // questions
+	mtbenchTurns    = 2                                    // turns that the metric reads
+)
+
+// Acceptance is the object of acceptance_rate.json: acceptance lengths (AL) by
+// request, by category and on average, then the three rate blocks. Where
+// specdec_bench raises an exception it returns an error that names the
+// conversation. Source: specdec_bench metrics/acceptance_rate.py, mtbench.py and
+// specbench.py.
+func Acceptance(m Metric, convs []Conversation) (Object, error) {
+	a, err := acceptanceOf(m, convs)
+	if err != nil {
+		return nil, err
+	}
+	o := Object{{"Request_AL", a.request}}
+	if m != MetricAcceptanceRate {
+		o = append(o, Member{"Category_AL", a.category})
+	}
+	o = append(o, Member{"Average_AL", a.average.json()})
+	return append(o, rateBlocks(LengthHistogram(m, convs))...), nil
+}
+
+// AverageAL is Average_AL of Acceptance: over turns for AcceptanceRate, over
+// requests for MTBench, over question ids for SpecBench.
+func AverageAL(m Metric, convs []Conversation) (float64, error) {
+	a, err := acceptanceOf(m, convs)
+	return a.average.value, err
+}
+
+// ConversationALs is the pooled AL of each conversation, in the order given: the
+// tokens of its turns over their chunks. It is NaN for one without chunks.
+func ConversationALs(m Metric, convs []Conversation) []float64 {
+	als := make([]float64, len(convs))
+	for i, c := range convs {
+		sum, n := pool(countedTurns(m, c))
+		als[i] = math.NaN()
+		if n > 0 {
+			als[i] = float64(sum) / float64(n)
+		}
+	}
+	return als
+}
+
+// LengthHistogram counts the chunks of each length over all turns that the metric reads.
+func LengthHistogram(m Metric, convs []Conversation) map[int]int {
+	h := map[int]int{}
+	for _, c := range convs {
+		for _, t := range countedTurns(m, c) {
+			for _, length := range t.Lengths {
+				h[length]++
+			}
+		}
+	}
+	return h
+}
+
+// CheckComplete compares what ran with the data set: every question has its
+// conversation at its place, with as many turns. specdec_bench raises where a
+// SpecBench request never ran or broke off.
+func CheckComplete(questions []Question, convs []Conversation) error {
+	byIndex := map[int]Conversation{}
+	for _, c := range convs {
+		byIndex[c.Index] = c
+	}
+	var errs []error
+	for i, q := range questions {
+		c, ok := byIndex[i]
+		switch {
+		case !ok:
+			errs = append(errs, fmt.Errorf("cannot count question %d (id %s): it never ran", i, idText(q.ID)))
+		case len(c.Turns) != q.Turns:
+			errs = append(errs, fmt.Errorf("cannot count %s: it has %d turns, its question has %d", c.name(), len(c.Turns), q.Turns))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// al is an acceptance length that knows whether Python would hold it as an integer.
+type al struct {
+	value   float64
+	integer bool
+}
+
+func (a al) json() any {
+	if a.integer {
+		return int(a.value)
+	}
+	return a.value
+}
+
+// averages is the part of Acceptance in front of the rate blocks.
+type averages struct {
+	request, category Object
+	average           al
+}
+
+func acceptanceOf(m Metric, convs []Conversation) (averages, error) {
+	if len(convs) == 0 {
+		return averages{}, fmt.Errorf("cannot compute the %s acceptance metric: no conversation was measured", m)
+	}
+	convs = slices.Clone(convs)
+	slices.SortStableFunc(convs, func(a, b Conversation) int { return cmp.Compare(a.Index, b.Index) })
+	for _, c := range convs {
+		if err := c.check(m); err != nil {
+			return averages{}, err
+		}
+	}
+	switch m {
+	case MetricMTBench:
+		return mtbenchAverages(convs), nil
+	case MetricSpecBench:
+		return specbenchAverages(convs), nil
+	case MetricAcceptanceRate:
+		return genericAverages(convs), nil
+	}
+	return averages{}, fmt.Errorf("cannot compute acceptance metric %q: want %s, %s or %s", m, MetricMTBench, MetricSpecBench, MetricAcceptanceRate)
+}
+
+// check refuses a conversation on which the reference raises an exception.
+func (c Conversation) check(m Metric) error {
+	turns := countedTurns(m, c)
+	if len(turns) == 0 {
+		return fmt.Errorf("cannot count %s: it never ran", c.name())
+	}
+	if m == MetricMTBench {
+		if c.Index >= mtbenchMax || c.Index < 0 {
+			return fmt.Errorf("cannot count %s: MT-Bench has %d questions, from 0 to %d; ask for at most %d with --num_requests", c.name(), mtbenchMax, mtbenchMax-1, mtbenchMax)
+		}
+		if len(turns) < mtbenchTurns {
+			return fmt.Errorf("cannot count %s: it has %d turn, MT-Bench wants %d", c.name(), len(turns), mtbenchTurns)
+		}
+	}
+	for t, turn := range turns {
+		if m == MetricAcceptanceRate && len(turn.Lengths) == 0 {
+			return fmt.Errorf("cannot count turn %d of %s: it has no chunks", t, c.name())
+		}
+		for _, length := range turn.Lengths {
+			if length < 1 {
+				return fmt.Errorf("cannot count turn %d of %s: a chunk has %d tokens, want at least 1", t, c.name(), length)
+			}
+		}
+	}
+	if _, n := pool(turns); n == 0 {
+		return fmt.Errorf("cannot count %s: none of its turns has chunks", c.name())
+	}
+	return nil
+}
+
+// name is what error messages call a conversation.
+func (c Conversation) name() string {
+	return fmt.Sprintf("conversation %d (question %s)", c.Index, idText(c.QuestionID))
+}
+
+func idText(id json.RawMessage) string {
+	if len(id) == 0 {
+		return "null"
+	}
+	return string(id)
+}
+
+// countedTurns are the turns that a metric reads: MTBench never looks at a third.
+func countedTurns(m Metric, c Conversation) []Turn {
+	if m == MetricMTBench && len(c.Turns) > mtbenchTurns {
+		return c.Turns[:mtbenchTurns]
+	}
+	return c.Turns
+}
+
+// pool sums the chunks of several turns: their tokens and their number.
+func pool(turns []Turn) (sum, n int) {
+	for _, t := range turns {
+		n += len(t.Lengths)
+		for _, length := range t.Lengths {
+			sum += length
+		}
+	}
+	return sum, n
+}
+
+// genericAverages: AL = tokens / chunks by turn; Average_AL over all turns, each
+// weighing the same. Source: metrics/acceptance_rate.py.
+func genericAverages(convs []Conversation) averages {
+	var a averages
+	var all []float64
+	for _, c := range convs {
+		var byTurn Object
+		for t := range c.Turns {
+			sum, n := pool(c.Turns[t : t+1])
+			all = append(all, float64(sum)/float64(n))
+			byTurn = append(byTurn, Member{strconv.Itoa(t), all[len(all)-1]})
+		}
+		a.request.Set(strconv.Itoa(c.Index), byTurn)
+	}
+	a.average.value = floatMean(all)
+	return a
+}
+
+// mtbenchAverages: AL = tokens / chunks of turns 0 and 1 pooled; categories by
+// position in the data set. Source: metrics/mtbench.py.
+func mtbenchAverages(convs []Conversation) averages {
+	var a averages
+	var all []float64
+	byTopic := map[int][]float64{}
+	for i, value := range ConversationALs(MetricMTBench, convs) {
+		index := convs[i].Index
+		a.request = append(a.request, Member{strconv.Itoa(index), value})
+		all = append(all, value)
+		topic := index / mtbenchPerTopic
+		byTopic[topic] = append(byTopic[topic], value)
+	}
+	for topic, name := range mtbenchTopics {
+		if als := byTopic[topic]; len(als) > 0 {
+			a.category = append(a.category, Member{name, floatMean(als)})
+		}
+	}
+	a.average.value = floatMean(all)
+	return a
+}
+
+// floatMean is sum(xs) / len(xs) in Python 3.12 or later.
+func floatMean(xs []float64) float64 { return NeumaierSum(xs) / float64(len(xs)) }
+
+// specbenchAverages: AL = exact mean of all chunks by question id; a repeated id
+// overwrites the earlier value, and both requests add that final value to their
+// categories. All means are statistics.mean. Source: metrics/specbench.py.
+func specbenchAverages(convs []Conversation) averages {
+	var ids, categories orderedGroups
+	byID := map[string]al{}
+	for _, c := range convs {
+		sum, n := pool(c.Turns)
+		id := idIdentity(c.QuestionID)
+		ids.add(id, idKey(c.QuestionID))
+		byID[id] = al{float64(sum) / float64(n), sum%n == 0}
+	}
+	for _, c := range convs {
+		categories.add(c.Category, c.Category)
+		categories.members[c.Category] = append(categories.members[c.Category], byID[idIdentity(c.QuestionID)])
+	}
+	var a averages
+	var all []al
+	for _, id := range ids.order {
+		a.request = append(a.request, Member{ids.names[id], byID[id].json()})
+		all = append(all, byID[id])
+	}
+	for _, name := range categories.order {
+		a.category = append(a.category, Member{name, exactMean(categories.members[name]).json()})
+	}
+	a.average = exactMean(all)
+	return a
+}
+
+// exactMean is statistics.mean: an integer only if all inputs are and the result is whole.
+func exactMean(als []al) al {
+	xs := make([]float64, len(als))
+	integers := true
+	for i, a := range als {
+		xs[i] = a.value
+		integers = integers && a.integer
+	}
+	mean, whole := ExactMean(xs)
+	return al{mean, integers && whole}
+}
+
+// orderedGroups keeps groups in the order of their first appearance.
+type orderedGroups struct {
+	order   []string
+	names   map[string]string
+	members map[string][]al
+}
+
+func (g *orderedGroups) add(key, name string) {
+	if g.names == nil {
+		g.names, g.members = map[string]string{}, map[string][]al{}
+	}
+	if _, ok := g.names[key]; !ok {
+		g.order = append(g.order, key)
+		g.names[key] = name
+	}
+}
+
+// rateBlocks are the histogram and the two rates over its occurring lengths in
+// ascending order. With N all chunks and R the share of chunks of at least this
+// length, conditional = R / R of the next lower length, joint = the running
+// product of the conditional rates. Source: specdec_bench metrics/acceptance_rate.py.
+func rateBlocks(h map[int]int) Object {
+	total := 0
+	for _, count := range h {
+		total += count
+	}
+	var histogram, conditional, joint Object
+	running, previous, product := total, 1.0, 1.0
+	for _, length := range slices.Sorted(maps.Keys(h)) {
+		key := strconv.Itoa(length)
+		reached := float64(running) / float64(total)
+		rate := reached / previous
+		product *= rate
+		histogram = append(histogram, Member{key, h[length]})
+		conditional = append(conditional, Member{key, rate})
+		joint = append(joint, Member{key, product})
+		previous = reached
+		running -= h[length]
+	}
+	return Object{
+		{"Acceptance_Length_Histogram", histogram},
+		{"Conditional_Acceptance_Rate", conditional},
+		{"Joint_Acceptance_Rate", joint},
+	}
+}
