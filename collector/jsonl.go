@@ -1,0 +1,199 @@
+package collector
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"sync/atomic"
+)
+
+// jsonlQueue is how many Records may wait for the disk; a Record of 300 chunks
+// holds about 12 KB, so a full queue holds about 100 MB.
+const jsonlQueue = 8192
+
+// JSONL is a Sink that appends one line a Record to a file. Emit only queues;
+// one goroutine encodes and writes, with one write call a line, so that a
+// killed process leaves whole lines (a kill inside the kernel's copy of a long
+// line can still tear the last one; the reader reports it and the next process
+// starts on a new line). Close ends the goroutine.
+//
+//	Emit ─▶ queue (bounded; full: counted and dropped) ─▶ one goroutine ─▶ file
+type JSONL struct {
+	// KeepTexts keeps prompts, system messages and replies. It is set before the first Emit.
+	KeepTexts bool
+
+	w       io.Writer
+	queue   chan jsonlItem
+	ended   chan struct{}
+	dropped atomic.Uint64
+
+	mu  sync.Mutex
+	err error // the first write error
+
+	torn bool // the file ends in a partial line; only the goroutine (and OpenJSONL) touches it
+}
+
+// jsonlItem is a Record, or a Run whose writer waits for the result.
+type jsonlItem struct {
+	rec  *Record
+	run  *Run
+	done chan error
+}
+
+// OpenJSONL appends to the file at path, or creates it, readable by its owner and group only.
+func OpenJSONL(path string) (*JSONL, error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_APPEND|os.O_CREATE, 0o640)
+	if err != nil {
+		return nil, fmt.Errorf("cannot open records file: %w", err)
+	}
+	torn, err := endsInPartialLine(f)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("cannot read the end of records file %q: %w", path, err), f.Close())
+	}
+	return newJSONL(f, jsonlQueue, torn), nil
+}
+
+// NewJSONL writes to w, which is closed by Close if it can be.
+func NewJSONL(w io.Writer) *JSONL { return newJSONL(w, jsonlQueue, false) }
+
+func newJSONL(w io.Writer, queue int, torn bool) *JSONL {
+	j := &JSONL{w: w, queue: make(chan jsonlItem, queue), ended: make(chan struct{}), torn: torn}
+	go j.drain()
+	return j
+}
+
+// endsInPartialLine looks at the last byte. A file without a size, such as a pipe, has no partial line.
+func endsInPartialLine(f *os.File) (bool, error) {
+	info, err := f.Stat()
+	if err != nil || !info.Mode().IsRegular() || info.Size() == 0 {
+		return false, err
+	}
+	var last [1]byte
+	if _, err := f.ReadAt(last[:], info.Size()-1); err != nil {
+		return false, err
+	}
+	return last[0] != '\n', nil
+}
+
+// Emit implements Sink. It never waits: a Record that finds the queue full is counted and dropped.
+func (j *JSONL) Emit(r *Record) {
+	select {
+	case j.queue <- jsonlItem{rec: r}:
+	default:
+		j.dropped.Add(1)
+	}
+}
+
+// WriteRun writes the line that describes the Records after it, and waits until it is written.
+func (j *JSONL) WriteRun(run Run) error {
+	done := make(chan error, 1)
+	j.queue <- jsonlItem{run: &run, done: done}
+	return <-done
+}
+
+// Dropped returns how many Records are not in the file: the queue was full or the write failed.
+func (j *JSONL) Dropped() uint64 { return j.dropped.Load() }
+
+// Err returns the first write error, while the process still runs.
+func (j *JSONL) Err() error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.err
+}
+
+// Close writes what is queued, syncs and closes the file, and returns the first error of all.
+func (j *JSONL) Close() error {
+	close(j.queue)
+	<-j.ended
+	if f, ok := j.w.(*os.File); ok && j.Err() == nil {
+		if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
+			j.fail(f.Sync())
+		}
+	}
+	if c, ok := j.w.(io.Closer); ok {
+		j.fail(c.Close())
+	}
+	return j.Err()
+}
+
+func (j *JSONL) fail(err error) {
+	if err == nil {
+		return
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.err == nil {
+		j.err = fmt.Errorf("cannot write records: %w", err)
+	}
+}
+
+func (j *JSONL) drain() {
+	defer close(j.ended)
+	for item := range j.queue {
+		err := j.writeItem(item)
+		j.fail(err)
+		if item.done != nil {
+			item.done <- err
+			continue
+		}
+		if err != nil {
+			j.dropped.Add(1)
+		}
+	}
+}
+
+func (j *JSONL) writeItem(item jsonlItem) error {
+	if item.run != nil {
+		line, err := encodeRun(*item.run, j.KeepTexts)
+		if err != nil {
+			return err
+		}
+		return j.writeLine(line)
+	}
+	line, err := encodeRecord(item.rec, j.KeepTexts)
+	if err != nil {
+		return err
+	}
+	return j.writeLine(line)
+}
+
+// writeLine writes one line in one call. After a short write the next line begins with a newline of its own.
+func (j *JSONL) writeLine(line []byte) error {
+	if j.torn {
+		line = append([]byte{'\n'}, line...)
+	}
+	n, err := j.w.Write(line)
+	if n > 0 {
+		j.torn = line[n-1] != '\n'
+	}
+	if err == nil && n < len(line) {
+		err = io.ErrShortWrite
+	}
+	return err
+}
+
+// encodeRecord returns the line of a Record, its newline included.
+func encodeRecord(r *Record, keepTexts bool) ([]byte, error) {
+	w := r.wire()
+	if !keepTexts {
+		w.Prompt, w.Reply, w.Reasoning = "", "", ""
+	}
+	line, err := marshalPlain(w)
+	return append(line, '\n'), err
+}
+
+// encodeRun returns the line of a Run, its newline included.
+func encodeRun(run Run, keepTexts bool) ([]byte, error) {
+	if !keepTexts {
+		questions := make([]Question, len(run.Questions))
+		for i, q := range run.Questions {
+			q.System, q.Prompts = "", nil
+			questions[i] = q
+		}
+		run.Questions = questions
+	}
+	line, err := run.MarshalJSON()
+	return append(line, '\n'), err
+}

@@ -1,0 +1,47 @@
+package collector
+
+// The verdicts of a point's self-audit (Summary.Audit).
+const (
+	AuditExact   = "exact"        // our sums equal the differences of the server's counters, as far as blocks came
+	AuditDiffers = "differs"      // they do not
+	AuditForeign = "foreign load" // the server finished requests that were not ours
+	AuditNone    = "no metrics"   // the server has no such counters, or was restarted
+)
+
+// Interval is a confidence interval of an average, or the reason why there is none.
+type Interval struct {
+	Low    float64 `json:"low"`
+	High   float64 `json:"high"`
+	Known  bool    `json:"known"`
+	Reason string  `json:"reason,omitempty"` // why there is none
+}
+
+// Summary is one row of a sweep's table and of sweep.json.
+type Summary struct {
+	Point         string         `json:"point"`
+	Temperature   float64        `json:"temperature"`
+	Concurrency   int            `json:"concurrency"`
+	Conversations int            `json:"conversations"` // measured
+	Requests      int            `json:"requests"`      // measured
+	Failed        int            `json:"failed_requests"`
+	LeftOut       map[string]int `json:"left_out_by_reason,omitempty"` // requests and conversations that are in no figure
+	Incomplete    bool           `json:"incomplete"`                   // conversations were left out
+
+	View             string   `json:"acceptance_view"` // of acceptance_rate.json
+	AverageAL        float64  `json:"average_al"`      // as in acceptance_rate.json
+	ClientAL         float64  `json:"client_average_al"`
+	ClientALInterval Interval `json:"client_average_al_interval"`
+	ServerAL         float64  `json:"server_average_al"`
+	ServerALInterval Interval `json:"server_average_al_interval"`
+
+	OutputTPS        float64 `json:"output_tokens_per_second"`
+	OutputTPSPerGPU  float64 `json:"output_tokens_per_second_per_gpu"`
+	DecodeTPSPerUser float64 `json:"decode_tokens_per_second_per_user"` // mean of Request Generation Tokens Per Second; 0 where no turn has one
+	TTFTMean         float64 `json:"ttft_mean_s"`                       // as in timing.json, from the moment the request was written upstream
+	TTFTP50          float64 `json:"ttft_p50_s"`
+
+	BlocksCame     int      `json:"blocks_came"`
+	BlocksExpected int      `json:"blocks_expected"` // 0 where the server was swept without them
+	Audit          string   `json:"audit"`
+	Warnings       []string `json:"warnings"`
+}
