@@ -22,13 +22,19 @@ type golden struct {
 	SawDone                   bool
 	Finish, StopReason        string
 	ErrorKind, Error          string
-	Usage                     *collector.Usage `json:",omitempty"`
-	Spec                      *collector.Spec  `json:",omitempty"`
-	SpecMissing               string           `json:",omitempty"`
-	Reply, Reasoning          string           `json:",omitempty"`
-	Warnings                  []string         `json:",omitempty"`
+	Usage                     *goldenUsage `json:",omitempty"`
+	Spec                      *goldenSpec  `json:",omitempty"`
+	SpecMissing               string       `json:",omitempty"`
+	Reply, Reasoning          string       `json:",omitempty"`
+	Warnings                  []string     `json:",omitempty"`
 	Chunks                    []goldenChunk
 }
+
+// Types of their own, so that the JSON form of a Record does not change these files.
+type (
+	goldenUsage collector.Usage
+	goldenSpec  collector.Spec
+)
 
 type goldenChunk struct {
 	At             int64
@@ -40,7 +46,7 @@ func goldenOf(r *collector.Record) golden {
 	g := golden{
 		ResponseID: r.ResponseID, Model: r.Model, Engine: r.Engine, Events: r.Events, SawDone: r.SawDone,
 		Finish: r.Finish, StopReason: r.StopReason, ErrorKind: r.ErrorKind, Error: r.Error,
-		Usage: r.Usage, Spec: r.Spec, SpecMissing: r.SpecMissing,
+		Usage: (*goldenUsage)(r.Usage), Spec: (*goldenSpec)(r.Spec), SpecMissing: r.SpecMissing,
 		Reply: r.Reply, Reasoning: r.Reasoning, Warnings: r.Warnings,
 	}
 	if r.FirstOutput.Known {
