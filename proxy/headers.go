@@ -1,0 +1,76 @@
+package proxy
+
+import (
+	"bytes"
+
+	"github.com/valyala/fasthttp"
+)
+
+// copyRequestHeaders copies method, target and end-to-end fields of a request.
+// On tapped routes Accept-Encoding is left out, or the tap would see compressed
+// bytes. Content-Length and Transfer-Encoding are the caller's: it knows the
+// body. Names are normalised by fasthttp, known fields move first; order and
+// duplicates stay otherwise.
+func copyRequestHeaders(dst, src *fasthttp.RequestHeader, tapped bool) {
+	dst.SetMethodBytes(src.Method())
+	dst.SetRequestURIBytes(src.RequestURI())
+	dst.SetNoDefaultContentType(true)
+	named := src.PeekAll(fasthttp.HeaderConnection)
+	for key, value := range src.All() {
+		if hopByHop(key) || namedBy(named, key) || isField(key, fasthttp.HeaderExpect) ||
+			tapped && isField(key, fasthttp.HeaderAcceptEncoding) {
+			continue
+		}
+		dst.AddBytesKV(key, value)
+	}
+}
+
+// copyResponseHeaders copies status and end-to-end fields of a response.
+// Content-Length and Transfer-Encoding are the caller's. The upstream's Date is
+// lost where the server of dst writes its own (Server.NoDefaultDate).
+func copyResponseHeaders(dst, src *fasthttp.ResponseHeader) {
+	dst.SetStatusCode(src.StatusCode())
+	dst.SetStatusMessage(src.StatusMessage())
+	dst.SetNoDefaultContentType(true)
+	named := src.PeekAll(fasthttp.HeaderConnection)
+	for key, value := range src.All() {
+		if hopByHop(key) || namedBy(named, key) {
+			continue
+		}
+		if isField(key, fasthttp.HeaderDate) {
+			dst.SetCanonical(key, value) // Add leaves the date to the server
+			continue
+		}
+		dst.AddBytesKV(key, value)
+	}
+}
+
+// hopByHop reports whether a field is for one connection only (RFC 9110 section
+// 7.6.1), or for framing, which each side has of its own.
+func hopByHop(key []byte) bool {
+	for _, name := range [...]string{
+		fasthttp.HeaderConnection, "Keep-Alive", fasthttp.HeaderTE, fasthttp.HeaderTrailer,
+		fasthttp.HeaderTransferEncoding, fasthttp.HeaderUpgrade, fasthttp.HeaderContentLength,
+	} {
+		if isField(key, name) {
+			return true
+		}
+	}
+	return len(key) > len("Proxy-") && isField(key[:len("Proxy-")], "Proxy-")
+}
+
+func isField(key []byte, name string) bool {
+	return len(key) == len(name) && bytes.EqualFold(key, []byte(name))
+}
+
+// namedBy reports whether a Connection field names key.
+func namedBy(connection [][]byte, key []byte) bool {
+	for _, value := range connection {
+		for option := range bytes.SplitSeq(value, []byte{','}) {
+			if bytes.EqualFold(bytes.Trim(option, " \t"), key) {
+				return true
+			}
+		}
+	}
+	return false
+}
