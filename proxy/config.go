@@ -1,0 +1,185 @@
+package proxy
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Config holds every setting of the proxy. Flag, variable, default, unit and
+// meaning of each come from the struct tags, so that --help and the README's
+// table cannot differ from the code. FlagName names the flag of a variable.
+type Config struct {
+	Listen   string `env:"SPECTAP_LISTEN" envDefault:":8000" unit:"host:port or unix:/path" help:"where clients connect; every path is the engine's"`
+	Upstream string `env:"SPECTAP_UPSTREAM" envDefault:"http://127.0.0.1:8001" unit:"URL or unix:/path" help:"the engine: http or https, an optional base path, or a unix socket"`
+	Admin    string `env:"SPECTAP_ADMIN" envDefault:":9464" unit:"host:port or unix:/path" help:"livez, readyz, status; empty turns it off"`
+
+	Measure string `env:"SPECTAP_MEASURE" envDefault:"usage" unit:"observe, usage or tokens" help:"what a streamed request is asked for beyond what the client wants: nothing, the final usage event, or token counts on every event; cut out of the answer again"`
+	Engine  string `env:"SPECTAP_ENGINE" envDefault:"auto" unit:"auto, vllm, sglang, trtllm or llamacpp" help:"the engine; auto asks it"`
+
+	Temperature       string `env:"SPECTAP_TEMPERATURE" unit:"number" help:"temperature where the client sets none"`
+	TopP              string `env:"SPECTAP_TOP_P" unit:"number" help:"top_p where the client sets none"`
+	TopK              string `env:"SPECTAP_TOP_K" unit:"number" help:"top_k where the client sets none"`
+	MinP              string `env:"SPECTAP_MIN_P" unit:"number" help:"min_p where the client sets none"`
+	RepetitionPenalty string `env:"SPECTAP_REPETITION_PENALTY" unit:"number" help:"repetition_penalty where the client sets none"`
+	Seed              string `env:"SPECTAP_SEED" unit:"integer" help:"seed where the client sets none"`
+	MaxTokens         string `env:"SPECTAP_MAX_TOKENS" unit:"tokens" help:"token limit where the client sets none"`
+	SkipSpecialTokens string `env:"SPECTAP_SKIP_SPECIAL_TOKENS" unit:"true or false" help:"skip_special_tokens where the client sets none"`
+	Set               string `env:"SPECTAP_SET" unit:"JSON object" help:"any other request members, filled in where the client sets none"`
+	Override          bool   `env:"SPECTAP_OVERRIDE" envDefault:"false" unit:"true or false" help:"the parameters above win over the client's own"`
+
+	Records   string `env:"SPECTAP_RECORDS" unit:"file" help:"append one JSON line a request to this file"`
+	KeepTexts bool   `env:"SPECTAP_KEEP_TEXTS" envDefault:"false" unit:"true or false" help:"keep prompts and replies in the records"`
+
+	StallTimeout   time.Duration `env:"SPECTAP_STALL_TIMEOUT" envDefault:"0s" unit:"duration, 0 = none" help:"give up on an answer that brings no data for so long; keep-alive comments do not count"`
+	ConnectTimeout time.Duration `env:"SPECTAP_CONNECT_TIMEOUT" envDefault:"5s" unit:"duration" help:"limit of one connection attempt to the engine"`
+	HeadTimeout    time.Duration `env:"SPECTAP_HEAD_TIMEOUT" envDefault:"0s" unit:"duration, 0 = none" help:"limit of the wait for the response head"`
+	IdleTimeout    time.Duration `env:"SPECTAP_IDLE_TIMEOUT" envDefault:"120s" unit:"duration" help:"how long an idle client connection is kept"`
+	UpstreamIdle   time.Duration `env:"SPECTAP_UPSTREAM_IDLE" envDefault:"3s" unit:"duration" help:"how long an idle connection to the engine is kept; vLLM closes its own after 5 s"`
+	DrainTimeout   time.Duration `env:"SPECTAP_DRAIN_TIMEOUT" envDefault:"30s" unit:"duration" help:"how long running requests may go on after a stop signal"`
+	MaxBodyBytes   int           `env:"SPECTAP_MAX_BODY_BYTES" envDefault:"268435456" unit:"bytes" help:"largest request body"`
+	Hold           time.Duration `env:"SPECTAP_HOLD" envDefault:"50ms" unit:"duration" help:"how long at most an event is held to undo an injection"`
+
+	LogLevel  string `env:"SPECTAP_LOG_LEVEL" envDefault:"info" unit:"debug, info, warn or error" help:"least severe log line"`
+	LogFormat string `env:"SPECTAP_LOG_FORMAT" envDefault:"auto" unit:"auto, json or console" help:"auto: readable on a terminal, else JSON"`
+}
+
+// maxUpstreamIdle is the longest wait that stays clear of vLLM's own limit of
+// 5.0 s for idle connections.
+const maxUpstreamIdle = 4 * time.Second
+
+// FlagName returns the flag of an environment variable: SPECTAP_TOP_P is --top_p.
+func FlagName(variable string) string {
+	return "--" + strings.ToLower(strings.TrimPrefix(variable, "SPECTAP_"))
+}
+
+// Validate returns all problems of the settings at once, each with the value,
+// what was wanted, and the variable and flag to change.
+func (c Config) Validate() error {
+	var v validation
+	v.listen("SPECTAP_LISTEN", c.Listen)
+	if c.Admin != "" {
+		v.listen("SPECTAP_ADMIN", c.Admin)
+	}
+	if _, err := parseUpstream(c.Upstream); err != nil {
+		v.add("SPECTAP_UPSTREAM", c.Upstream, err.Error())
+	}
+	v.oneOf("SPECTAP_MEASURE", c.Measure, "observe", "usage", "tokens")
+	v.oneOf("SPECTAP_ENGINE", c.Engine, "auto", "vllm", "sglang", "trtllm", "llamacpp")
+	v.oneOf("SPECTAP_LOG_LEVEL", c.LogLevel, "debug", "info", "warn", "error")
+	v.oneOf("SPECTAP_LOG_FORMAT", c.LogFormat, "auto", "json", "console")
+	c.validateParameters(&v)
+	c.validateLimits(&v)
+	return errors.Join(v.errs...)
+}
+
+func (c Config) validateParameters(v *validation) {
+	v.number("SPECTAP_TEMPERATURE", c.Temperature, 0, 1e9)
+	v.number("SPECTAP_TOP_P", c.TopP, 0, 1)
+	v.integer("SPECTAP_TOP_K", c.TopK)
+	v.number("SPECTAP_MIN_P", c.MinP, 0, 1)
+	v.number("SPECTAP_REPETITION_PENALTY", c.RepetitionPenalty, 0, 1e9)
+	v.integer("SPECTAP_SEED", c.Seed)
+	if v.integer("SPECTAP_MAX_TOKENS", c.MaxTokens) && strings.HasPrefix(c.MaxTokens, "-") {
+		v.add("SPECTAP_MAX_TOKENS", c.MaxTokens, "want 0 or more tokens")
+	}
+	if c.SkipSpecialTokens != "" {
+		v.oneOf("SPECTAP_SKIP_SPECIAL_TOKENS", c.SkipSpecialTokens, "true", "false")
+	}
+	if c.Set != "" {
+		var members map[string]json.RawMessage
+		if json.Unmarshal([]byte(c.Set), &members) != nil || members == nil {
+			v.add("SPECTAP_SET", c.Set, `want a JSON object, as {"stop": ["###"]}`)
+		}
+	}
+}
+
+func (c Config) validateLimits(v *validation) {
+	v.atLeast("SPECTAP_STALL_TIMEOUT", c.StallTimeout, 0)
+	v.atLeast("SPECTAP_CONNECT_TIMEOUT", c.ConnectTimeout, time.Millisecond)
+	v.atLeast("SPECTAP_HEAD_TIMEOUT", c.HeadTimeout, 0)
+	v.atLeast("SPECTAP_IDLE_TIMEOUT", c.IdleTimeout, time.Second)
+	v.atLeast("SPECTAP_UPSTREAM_IDLE", c.UpstreamIdle, time.Millisecond)
+	v.atLeast("SPECTAP_DRAIN_TIMEOUT", c.DrainTimeout, 0)
+	v.atLeast("SPECTAP_HOLD", c.Hold, time.Millisecond)
+	if c.MaxBodyBytes < 1 {
+		v.add("SPECTAP_MAX_BODY_BYTES", strconv.Itoa(c.MaxBodyBytes), "want at least 1 byte")
+	}
+}
+
+// Warnings returns what is allowed but will probably hurt.
+func (c Config) Warnings() []string {
+	var w []string
+	if c.UpstreamIdle >= maxUpstreamIdle {
+		w = append(w, fmt.Sprintf("SPECTAP_UPSTREAM_IDLE (%s) is %s: vLLM closes idle connections after 5 s, so keep it below %s",
+			FlagName("SPECTAP_UPSTREAM_IDLE"), c.UpstreamIdle, maxUpstreamIdle))
+	}
+	if c.KeepTexts {
+		w = append(w, "SPECTAP_KEEP_TEXTS is on: prompts and replies are written to the records")
+	}
+	return w
+}
+
+// validation collects the problems of a Config.
+type validation struct{ errs []error }
+
+func (v *validation) add(variable, value, wanted string) {
+	v.errs = append(v.errs, fmt.Errorf("cannot use %s (%s) %q: %s", variable, FlagName(variable), value, wanted))
+}
+
+func (v *validation) oneOf(variable, value string, words ...string) {
+	if !slices.Contains(words, value) {
+		v.add(variable, value, "want one of "+strings.Join(words, ", "))
+	}
+}
+
+func (v *validation) atLeast(variable string, d, least time.Duration) {
+	if d < least {
+		v.add(variable, d.String(), "want "+least.String()+" or more")
+	}
+}
+
+func (v *validation) number(variable, text string, low, high float64) {
+	if text == "" {
+		return
+	}
+	f, err := strconv.ParseFloat(text, 64)
+	if err != nil || !json.Valid([]byte(text)) {
+		v.add(variable, text, "want a number as JSON spells it, as 0.7")
+	} else if f < low || f > high {
+		v.add(variable, text, fmt.Sprintf("want %g to %g", low, high))
+	}
+}
+
+func (v *validation) integer(variable, text string) bool {
+	if text == "" {
+		return false
+	}
+	if _, err := strconv.ParseInt(text, 10, 64); err != nil || !json.Valid([]byte(text)) {
+		v.add(variable, text, "want an integer")
+		return false
+	}
+	return true
+}
+
+func (v *validation) listen(variable, value string) {
+	if path, ok := strings.CutPrefix(value, "unix:"); ok {
+		if path == "" {
+			v.add(variable, value, "want unix:/path")
+		}
+		return
+	}
+	_, port, err := net.SplitHostPort(value)
+	if err != nil {
+		v.add(variable, value, "want host:port, :port or unix:/path")
+		return
+	}
+	if n, err := strconv.Atoi(port); err != nil || n < 0 || n > 65535 {
+		v.add(variable, value, "want a port of 0 to 65535")
+	}
+}

@@ -1,0 +1,164 @@
+package proxy
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/rs/zerolog"
+	"github.com/valyala/fasthttp"
+)
+
+// newPolicy reads the settings that say what a request carries.
+func newPolicy(cfg Config) (Policy, error) {
+	p := Policy{Measure: Measure(cfg.Measure), Override: cfg.Override, KeepText: cfg.KeepTexts, Fill: map[string]json.RawMessage{}}
+	if cfg.Set != "" {
+		if err := json.Unmarshal([]byte(cfg.Set), &p.Fill); err != nil {
+			return p, fmt.Errorf("cannot use SPECTAP_SET (--set) %q: %w", cfg.Set, err)
+		}
+	}
+	for name, text := range map[string]string{
+		"temperature": cfg.Temperature, "top_p": cfg.TopP, "top_k": cfg.TopK, "min_p": cfg.MinP,
+		"repetition_penalty": cfg.RepetitionPenalty, "seed": cfg.Seed, "skip_special_tokens": cfg.SkipSpecialTokens,
+	} {
+		if text != "" {
+			p.Fill[name] = json.RawMessage(text)
+		}
+	}
+	if cfg.MaxTokens != "" {
+		n, err := strconv.Atoi(cfg.MaxTokens)
+		if err != nil {
+			return p, fmt.Errorf("cannot use SPECTAP_MAX_TOKENS (--max_tokens) %q: %w", cfg.MaxTokens, err)
+		}
+		p.MaxTokens = n
+	}
+	return p, nil
+}
+
+// refusal returns why a request cannot be passed on, or nil.
+func refusal(ctx *fasthttp.RequestCtx) *failure {
+	h := &ctx.Request.Header
+	proto := string(h.Protocol())
+	switch {
+	case proto != "HTTP/1.1" && proto != "HTTP/1.0":
+		return reject(fasthttp.StatusHTTPVersionNotSupported, "http_version", "only HTTP/1.1 and HTTP/1.0 are understood")
+	case string(h.Method()) == fasthttp.MethodConnect:
+		return reject(fasthttp.StatusNotImplemented, "not_implemented", "CONNECT is not supported")
+	case h.ConnectionUpgrade() && len(h.Peek("Upgrade")) > 0:
+		return reject(fasthttp.StatusNotImplemented, "not_implemented", "connection upgrades (WebSocket) are not supported; connect to the engine directly")
+	}
+	return ambiguous(h.RawHeaders())
+}
+
+// ambiguous refuses heads that two servers could read differently: a body with
+// both framings, and obsolete line folding. fasthttp accepts both.
+func ambiguous(raw []byte) *failure {
+	length, coding := false, false
+	for len(raw) > 0 {
+		line := raw
+		if i := bytes.IndexByte(raw, '\n'); i >= 0 {
+			line, raw = raw[:i], raw[i+1:]
+		} else {
+			raw = nil
+		}
+		if len(line) == 0 {
+			continue
+		}
+		switch line[0] | 0x20 {
+		case ' ', '\t' | 0x20:
+			if len(bytes.TrimSpace(line)) > 0 && (line[0] == ' ' || line[0] == '\t') {
+				return reject(fasthttp.StatusBadRequest, "bad_request", "obsolete line folding in the request head")
+			}
+		case 'c':
+			length = length || hasName(line, "content-length")
+		case 't':
+			coding = coding || hasName(line, "transfer-encoding")
+		}
+	}
+	if length && coding {
+		return reject(fasthttp.StatusBadRequest, "bad_request", "both Content-Length and Transfer-Encoding in the request head")
+	}
+	return nil
+}
+
+func hasName(line []byte, name string) bool {
+	return len(line) > len(name) && line[len(name)] == ':' && strings.EqualFold(string(line[:len(name)]), name)
+}
+
+// appendHead appends the head of the request as it goes upstream. Target and
+// header values are byte-exact; the framing is ours.
+func (s *Server) appendHead(dst []byte, ctx *fasthttp.RequestCtx, f *flight, bodyLen int) []byte {
+	in := &ctx.Request.Header
+	out := fasthttp.AcquireRequest()
+	defer fasthttp.ReleaseRequest(out)
+	h := &out.Header
+	copyRequestHeaders(h, in, f.measured)
+	h.SetRequestURIBytes(append([]byte(s.to.base), originForm(in.RequestURI())...))
+	h.SetProtocol("HTTP/1.1")
+	h.ResetConnectionClose()
+	if len(h.Host()) == 0 {
+		h.SetHost(s.to.host)
+	}
+	if bodyLen > 0 || hasBody(in) {
+		h.SetContentLength(bodyLen)
+	}
+	return append(dst, h.Header()...)
+}
+
+// hasBody says whether the client framed a body, even an empty one.
+func hasBody(h *fasthttp.RequestHeader) bool {
+	return len(h.Peek("Content-Length")) > 0 || h.ContentLength() == -1
+}
+
+// originForm returns the path and query of a request target as they came.
+func originForm(target []byte) []byte {
+	if len(target) == 0 || target[0] == '/' || target[0] == '*' {
+		return target
+	}
+	_, rest, ok := bytes.Cut(target, []byte("://"))
+	if !ok {
+		return target
+	}
+	if i := bytes.IndexAny(rest, "/?"); i >= 0 {
+		if rest[i] == '?' {
+			return append([]byte{'/'}, rest[i:]...)
+		}
+		return rest[i:]
+	}
+	return []byte{'/'}
+}
+
+// pathOf returns the path of a request target, without its query.
+func pathOf(target []byte) string {
+	path, _, _ := bytes.Cut(originForm(target), []byte{'?'})
+	return string(path)
+}
+
+// generates says whether a POST path that the tap does not read is still a
+// model call, so that a Record is made of it.
+func generates(path string) bool {
+	return strings.Contains(path, "/v1/") || strings.HasSuffix(path, "/generate") || strings.HasSuffix(path, "/completion")
+}
+
+func isEventStream(h *fasthttp.ResponseHeader) bool {
+	return h.StatusCode() == fasthttp.StatusOK && bytes.HasPrefix(bytes.ToLower(h.ContentType()), []byte("text/event-stream"))
+}
+
+// buffer returns a buffer for a request head.
+func (s *Server) buffer() *[]byte {
+	if b, ok := s.buffers.Get().(*[]byte); ok {
+		return b
+	}
+	return new([]byte)
+}
+
+// serverLog passes on fasthttp's own log lines. They carry no bytes of a
+// request (SecureErrorLogMessage), but addresses.
+type serverLog struct{ log zerolog.Logger }
+
+// Printf implements fasthttp.Logger.
+func (l serverLog) Printf(format string, args ...any) {
+	l.log.Debug().Str("error", fmt.Sprintf(format, args...)).Msg("client connection failed")
+}

@@ -1,0 +1,353 @@
+// Package proxy stands in front of a language-model server, passes every
+// request and answer on as it comes, and makes one collector.Record of each
+// generation. It does all the I/O and reads all the clocks; what an answer
+// means is package tap's business, what a Record is worth package collector's.
+//
+//	client ──▶ Server.handle ──▶ Policy ──▶ roundTrip ──▶ engine
+//	client ◀── stream.WriteTo ◀── Cutter ◀── dechunk ◀─── engine
+//	                  └──▶ tap ──▶ Record ──▶ Sink
+//
+// Start with Server.handle.
+package proxy
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/valyala/fasthttp"
+
+	"spectap/collector"
+	"spectap/proxy/tap"
+)
+
+// Server is the proxy of one engine.
+type Server struct {
+	cfg     Config
+	to      endpoint
+	policy  Policy
+	sink    collector.Sink
+	log     zerolog.Logger
+	http    *fasthttp.Server
+	pool    *pool
+	watcher *watcher
+	readers sync.Pool // *bufio.Reader on upstream connections
+	buffers sync.Pool // *[]byte for request heads and bodies
+	flights flights
+	counts  counts
+	probe   *prober
+
+	engine   atomic.Value // Engine
+	stopping atomic.Bool
+	stopOnce sync.Once
+	records  atomic.Uint64 // numbers Record.ID
+	prefix   string        // of Record.ID: the start of this Server
+}
+
+// New makes a Server that sends Records to sink. The caller closes sink after Shutdown.
+func New(cfg Config, sink collector.Sink, log zerolog.Logger) (*Server, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	to, err := parseUpstream(cfg.Upstream)
+	if err != nil {
+		return nil, fmt.Errorf("cannot use upstream %q: %w", cfg.Upstream, err)
+	}
+	policy, err := newPolicy(cfg)
+	if err != nil {
+		return nil, err
+	}
+	w, err := newWatcher()
+	if err != nil {
+		return nil, err
+	}
+	for _, text := range cfg.Warnings() {
+		log.Warn().Str("setting", text).Msg("a setting may hurt")
+	}
+	s := &Server{cfg: cfg, to: to, policy: policy, sink: sink, log: log, watcher: w}
+	s.prefix = fmt.Sprintf("%x-", time.Now().UnixNano())
+	s.engine.Store(EngineUnknown)
+	if cfg.Engine != "auto" {
+		s.engine.Store(Engine(cfg.Engine))
+	}
+	s.pool = &pool{dialer: newDialer(to, cfg.ConnectTimeout), limit: cfg.UpstreamIdle}
+	s.probe = newProber(s)
+	s.http = s.server()
+	return s, nil
+}
+
+// server returns the fasthttp server; every field that is not its default has
+// a reason in go-proxy.md 1.2.
+func (s *Server) server() *fasthttp.Server {
+	return &fasthttp.Server{
+		Handler:                      s.handle,
+		ErrorHandler:                 func(ctx *fasthttp.RequestCtx, err error) { s.refuse(ctx, parseFailure(err)) },
+		Logger:                       serverLog{s.log},
+		SecureErrorLogMessage:        true,
+		MaxRequestBodySize:           s.cfg.MaxBodyBytes,
+		ReadBufferSize:               headLimit,
+		IdleTimeout:                  s.cfg.IdleTimeout,
+		NoDefaultServerHeader:        true,
+		NoDefaultDate:                true,
+		NoDefaultContentType:         true,
+		DisablePreParseMultipartForm: true,
+		CloseOnShutdown:              true,
+	}
+}
+
+// Serve accepts connections until Shutdown. It may run on several listeners.
+func (s *Server) Serve(ln net.Listener) error {
+	s.probe.start()
+	if err := s.http.Serve(ln); err != nil && !s.stopping.Load() {
+		return fmt.Errorf("cannot serve on %q: %w", ln.Addr(), err)
+	}
+	return nil
+}
+
+// Shutdown drains: no new connections and not ready at once, running requests
+// go on until ctx ends, then they are cut. It returns when all have ended.
+func (s *Server) Shutdown(ctx context.Context) error {
+	s.stopping.Store(true)
+	err := s.http.ShutdownWithContext(ctx)
+	s.stopOnce.Do(func() {
+		<-s.flights.cancelAll(errDrained)
+		s.probe.stop()
+		s.pool.close()
+		s.watcher.close()
+	})
+	if err != nil && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) {
+		return fmt.Errorf("cannot shut down the proxy: %w", err)
+	}
+	return nil
+}
+
+// Engine returns the engine behind the proxy; EngineUnknown until it is found.
+func (s *Server) Engine() Engine { return s.engine.Load().(Engine) }
+
+// handle takes one request from its last byte to the head of its answer. The
+// body of the answer follows in stream.WriteTo, on the same goroutine, after
+// handle has returned.
+func (s *Server) handle(ctx *fasthttp.RequestCtx) {
+	f := s.takeOff(ctx)
+	defer s.recovered(ctx, f)
+	if no := refusal(ctx); no != nil {
+		s.fail(ctx, f, no)
+		return
+	}
+	buf := s.buffer()
+	defer s.buffers.Put(buf)
+	body := s.rewrite(f, ctx.Request.Body())
+	*buf = s.appendHead((*buf)[:0], ctx, f, len(body))
+
+	f.watch = s.watcher.arm(f.client, f) // before dialing, so that no leaving is missed
+	x, err := s.roundTrip(f, *buf, body)
+	if err != nil {
+		s.fail(ctx, f, err)
+		return
+	}
+	s.answer(ctx, f, x)
+}
+
+// takeOff starts the flight of a request that was fully read.
+func (s *Server) takeOff(ctx *fasthttp.RequestCtx) *flight {
+	now := time.Now()
+	h := &ctx.Request.Header
+	f := &flight{clock: clock{now}, client: ctx.Conn(), rec: &collector.Record{
+		ID:           fmt.Sprintf("%s%d", s.prefix, s.records.Add(1)),
+		Start:        now,
+		Method:       string(h.Method()),
+		Path:         pathOf(h.RequestURI()),
+		RequestID:    string(h.Peek("X-Request-Id")),
+		Traceparent:  string(h.Peek("traceparent")),
+		RequestBytes: len(ctx.Request.Body()),
+	}}
+	f.rec.Labels = labels(h)
+	f.route = tap.RouteOf(f.rec.Path)
+	f.measured = f.rec.Method == fasthttp.MethodPost && (f.route != tap.RouteOther || generates(f.rec.Path))
+	s.flights.add(f)
+	s.counts.requests.Add(1)
+	return f
+}
+
+// labels reads who sent a request: from baggage, else from the headers by which
+// clients name their conversations.
+func labels(h *fasthttp.RequestHeader) collector.Labels {
+	l := LabelsFromBaggage(bytes.Join(h.PeekAll("Baggage"), []byte{','}))
+	for _, name := range []string{"X-Correlation-Id", "X-Session-Affinity"} {
+		if l.Conversation == "" {
+			l.Conversation = string(h.Peek(name))
+		}
+	}
+	return l
+}
+
+// rewrite applies the policy. A panic in it costs the measurement: the body
+// goes on as it came.
+func (s *Server) rewrite(f *flight, body []byte) (out []byte) {
+	if !f.measured {
+		return body
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			s.counts.panics.Add(1)
+			f.rec.Warnings = append(f.rec.Warnings, "a panic was recovered while rewriting the request")
+			f.sent, out = Request{}, body
+		}
+	}()
+	engine := s.Engine()
+	out, f.sent = s.policy.Apply(nil, body, f.route, engine)
+	describe(f.rec, &f.sent, engine)
+	return out
+}
+
+// describe writes what the request says into its Record.
+func describe(rec *collector.Record, req *Request, engine Engine) {
+	rec.Engine, rec.Model, rec.Stream = string(engine), req.Model, req.Stream
+	rec.SamplingClient, rec.SamplingSent, rec.Injected = req.SamplingClient, req.SamplingSent, req.Injected
+	rec.UserHash, rec.Prompt = req.UserHash, req.Prompt
+	if !rec.Labels.HasTurn && req.UserTurns > 0 { // clients go on after a failed turn, so replies do not count
+		rec.Labels.Turn, rec.Labels.HasTurn = req.UserTurns-1, true
+	}
+	if req.Problem != "" {
+		rec.Warnings = append(rec.Warnings, "rewrite failed: "+req.Problem)
+	}
+}
+
+// answer passes the head of an answer on and leaves its body to a stream.
+func (s *Server) answer(ctx *fasthttp.RequestCtx, f *flight, x *exchange) {
+	at, _ := x.conn.arrival(f.clock)
+	f.rec.ResponseHead = collector.At(at)
+	f.rec.Status = x.head.StatusCode()
+	b := &stream{s: s, f: f, x: x, framing: framingOf(ctx.IsHead(), &x.head)}
+	s.watchBody(b)
+	resp := &ctx.Response
+	resp.ImmediateHeaderFlush = true
+	resp.Header.SetNoDefaultContentType(true)
+	copyResponseHeaders(&resp.Header, &x.head)
+	size := -1
+	switch b.framing {
+	case noBody:
+		if n := x.head.ContentLength(); ctx.IsHead() && n >= 0 {
+			resp.Header.SetContentLength(n)
+		}
+		resp.SkipBody = ctx.IsHead()
+		b.finish("", "")
+		return
+	case fixedLength:
+		size = x.head.ContentLength()
+		b.left = int64(size)
+	case untilClose:
+		x.head.SetConnectionClose()
+	}
+	if !ctx.Request.Header.IsHTTP11() && size < 0 {
+		ctx.SetConnectionClose()
+	}
+	ctx.Response.SetBodyStream(b, size)
+}
+
+// watchBody gives a stream its tap and its cutter.
+func (s *Server) watchBody(b *stream) {
+	h := &b.x.head
+	if s.cfg.StallTimeout > 0 {
+		b.quiet = time.Now().Add(s.cfg.StallTimeout)
+	}
+	b.teeing = s.Engine() == EngineUnknown && b.f.rec.Status == fasthttp.StatusOK && probed(b.f.rec.Path) != ""
+	if !b.f.measured {
+		return
+	}
+	b.tap = tap.New(tap.Options{Route: b.f.route, KeepText: s.cfg.KeepTexts, Choices: b.f.sent.Choices})
+	b.tap.Head(h.StatusCode(), string(h.ContentType()), string(h.ContentEncoding()))
+	if b.f.sent.Asked != (Asked{}) && isEventStream(h) {
+		b.cutter = new(Cutter)
+		b.cutter.Reset(b.f.sent.Asked)
+	}
+}
+
+// fail answers in place of the engine.
+func (s *Server) fail(ctx *fasthttp.RequestCtx, f *flight, err error) {
+	var no *failure
+	if !errors.As(err, &no) {
+		panic("BUG: unexpected kind of failure: " + err.Error())
+	}
+	s.watcher.disarm(f.client, f.watch)
+	f.rec.ErrorKind, f.rec.Error = no.kind, no.message
+	if no.kind != collector.ErrClientGone {
+		f.rec.Status = no.status
+	} else {
+		ctx.SetConnectionClose()
+	}
+	s.fillUnmeasured(f.rec)
+	s.land(f)
+	no.write(ctx)
+}
+
+// refuse answers what is no request: there is no Record of it.
+func (s *Server) refuse(ctx *fasthttp.RequestCtx, no *failure) {
+	s.counts.refused.Add(1)
+	s.log.Warn().Int("status", no.status).Str("error", no.message).Msg("request refused")
+	no.write(ctx)
+}
+
+// recovered answers for a handler that panicked. fasthttp would let it kill the process.
+func (s *Server) recovered(ctx *fasthttp.RequestCtx, f *flight) {
+	r := recover()
+	if r == nil {
+		return
+	}
+	s.counts.panics.Add(1)
+	f.cancel(errDrained)
+	s.fail(ctx, f, &failure{status: fasthttp.StatusInternalServerError, kind: collector.ErrInternal, code: "internal", message: "a panic was recovered"})
+}
+
+// land ends a flight: its Record goes to the sink, before the client sees the
+// end of the answer, and to the log if it failed.
+func (s *Server) land(f *flight) {
+	f.end()
+	rec := f.rec
+	if rec.Model == "" {
+		rec.Model = f.sent.Model
+	}
+	rec.Done = collector.At(time.Since(f.start))
+	s.flights.remove(f)
+	s.counts.outcome(rec, f.measured)
+	if rec.ErrorKind != "" {
+		s.logFailure(rec)
+	}
+	if !f.measured || s.sink == nil {
+		return
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			s.counts.panics.Add(1)
+			s.log.Error().Str("id", rec.ID).Msg("a sink panicked and lost a record")
+		}
+	}()
+	s.sink.Emit(rec)
+}
+
+func (s *Server) logFailure(rec *collector.Record) {
+	s.log.Warn().Str("id", rec.ID).Str("method", rec.Method).Str("path", rec.Path).
+		Int("status", rec.Status).Str("error_kind", rec.ErrorKind).Str("error", rec.Error).
+		Int("retries", rec.Retries).Int("response_bytes", rec.ResponseBytes).
+		Float64("duration_s", rec.Done.Offset.Seconds()).Msg("request failed")
+}
+
+// fillUnmeasured says why a Record has no statistics where no tap does.
+func (s *Server) fillUnmeasured(rec *collector.Record) {
+	switch rec.ErrorKind {
+	case collector.ErrClientGone:
+		rec.SpecMissing = collector.MissingClientGone
+	case collector.ErrTruncated, collector.ErrStalled:
+		rec.SpecMissing = collector.MissingTruncated
+	case "":
+		rec.SpecMissing = collector.MissingNotMeasured
+	default:
+		rec.SpecMissing = collector.MissingError
+	}
+}

@@ -1,0 +1,107 @@
+package proxy
+
+import (
+	"io"
+	"net"
+	"os"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// stampedConn is a TCP connection whose Read keeps the kernel's receive time of
+// the last segment that it returned (SO_TIMESTAMPNS). One goroutine reads.
+type stampedConn struct {
+	*net.TCPConn
+	raw  syscall.RawConn
+	recv func(fd uintptr) bool // made once, so that a read allocates nothing
+
+	p     []byte // of the read that runs
+	n     int
+	err   error
+	stamp int64           // nanoseconds of the wall clock; 0 where the kernel gave none
+	oob   [8]unix.Cmsghdr // room for the control messages, aligned as the kernel wants it
+	_     [0]func()       // not comparable: a connection is used through its pointer
+}
+
+// withStamps asks the kernel to stamp what the socket receives. A socket that
+// cannot is returned as it is: times are then those of the read's return.
+func withStamps(c net.Conn) net.Conn {
+	tc, ok := c.(*net.TCPConn)
+	if !ok {
+		return c
+	}
+	raw, err := tc.SyscallConn()
+	if err != nil {
+		return c
+	}
+	var opt error
+	err = raw.Control(func(fd uintptr) {
+		opt = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_TIMESTAMPNS, 1)
+	})
+	if err != nil || opt != nil {
+		return c
+	}
+	s := &stampedConn{TCPConn: tc, raw: raw}
+	s.recv = s.receive
+	return s
+}
+
+// Read implements net.Conn.
+func (c *stampedConn) Read(p []byte) (int, error) {
+	if len(p) == 0 {
+		return 0, nil
+	}
+	c.p, c.n, c.err, c.stamp = p, 0, nil, 0
+	err := c.raw.Read(c.recv)
+	c.p = nil
+	switch {
+	case err != nil:
+		return 0, err
+	case c.err != nil:
+		return 0, &net.OpError{Op: "read", Net: "tcp", Addr: c.RemoteAddr(), Err: os.NewSyscallError("recvmsg", c.err)}
+	case c.n == 0:
+		return 0, io.EOF
+	}
+	return c.n, nil
+}
+
+// receive runs under the netpoller; false parks until the socket is readable.
+func (c *stampedConn) receive(fd uintptr) bool {
+	oob := unsafe.Slice((*byte)(unsafe.Pointer(&c.oob)), unsafe.Sizeof(c.oob))
+	for {
+		n, oobn, _, _, err := unix.Recvmsg(int(fd), c.p, oob, 0)
+		switch err {
+		case nil:
+			c.n = n
+			c.stamp = receiveTime(&c.oob, oobn)
+			return true
+		case unix.EINTR:
+		case unix.EAGAIN:
+			return false
+		default:
+			c.err = err
+			return true
+		}
+	}
+}
+
+// receiveTime reads the SCM_TIMESTAMPNS control message, or returns 0.
+func receiveTime(oob *[8]unix.Cmsghdr, n int) int64 {
+	h := &oob[0]
+	if n < unix.CmsgSpace(int(unsafe.Sizeof(unix.Timespec{}))) ||
+		h.Level != unix.SOL_SOCKET || h.Type != unix.SCM_TIMESTAMPNS {
+		return 0
+	}
+	ts := (*unix.Timespec)(unsafe.Add(unsafe.Pointer(h), unix.CmsgLen(0)))
+	return ts.Nano()
+}
+
+// ReadFrom and WriteTo of net.TCPConn would bypass Read.
+func (c *stampedConn) WriteTo(w io.Writer) (int64, error) {
+	return io.Copy(w, struct{ io.Reader }{c})
+}
+
+// Stamp implements stamper.
+func (c *stampedConn) Stamp() (int64, bool) { return c.stamp, c.stamp != 0 }

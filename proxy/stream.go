@@ -1,0 +1,412 @@
+package proxy
+
+import (
+	"errors"
+	"io"
+	"slices"
+	"time"
+
+	"spectap/collector"
+	"spectap/proxy/tap"
+)
+
+// stream is the body of one answer: fasthttp calls WriteTo on the client
+// connection's goroutine, after the head was flushed.
+//
+//	engine ──read──▶ dechunk in place ──▶ Cutter ──one write──▶ client
+//	                        └──────────── after the write ────▶ tap
+type stream struct {
+	s       *Server
+	f       *flight
+	x       *exchange
+	framing framing
+	left    int64 // of a body with a length
+	chunks  dechunker
+	tap     *tap.Tap // nil where nothing is measured, or after a panic
+	cutter  *Cutter  // nil where nothing was injected
+	out     []byte   // what the cutter lets pass
+	tee     []byte   // the answer of /v1/models or /version, while the engine is unknown
+	teeing  bool
+
+	heldUntil time.Time // the zero time while nothing is held
+	quiet     time.Time // when the stall limit strikes; the zero time without one
+	armed     bool      // the connection has a read deadline
+	comment   commentScanner
+
+	lastByte     time.Duration
+	residence    []time.Duration
+	kernel, user int // reads by the origin of their time
+	ended        bool
+}
+
+var errStalled = errors.New("upstream sent no data within the stall limit")
+
+// SupportsBodyWriteTo implements fasthttp.BodyWriterTo.
+func (b *stream) SupportsBodyWriteTo() bool { return true }
+
+// Read is never called: fasthttp uses WriteTo.
+func (b *stream) Read([]byte) (int, error) { return 0, errors.New("BUG: stream.Read called") }
+
+// WriteTo passes the body on: one write for each read. An error cuts the
+// client's connection, so that a broken answer never ends cleanly.
+func (b *stream) WriteTo(w io.Writer) (n int64, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			b.s.counts.panics.Add(1)
+			err = errors.New("panic while an answer was passed on")
+			b.finish(collector.ErrInternal, "a panic was recovered")
+		}
+	}()
+	cw := countingWriter{w: w}
+	err = b.pass(&cw)
+	return cw.n, err
+}
+
+func (b *stream) pass(w *countingWriter) error {
+	for b.left != 0 || b.framing != fixedLength {
+		in, readErr := b.read()
+		if len(in) > 0 {
+			at, _ := b.x.conn.arrival(b.f.clock)
+			if err := b.forward(w, at, in); err != nil {
+				return b.clientFailed(err)
+			}
+		}
+		switch {
+		case readErr == nil:
+		case readErr == io.EOF:
+			return b.complete(w)
+		case isTimeout(readErr) && !b.heldUntil.IsZero() && !time.Now().Before(b.heldUntil):
+			if err := b.expire(w); err != nil {
+				return b.clientFailed(err)
+			}
+		case isTimeout(readErr) && !b.stalled():
+		default:
+			return b.upstreamFailed(w, readErr)
+		}
+	}
+	return b.complete(w)
+}
+
+// read returns the body bytes of one read of the upstream connection, all that
+// is buffered. They are valid until the next call. io.EOF is the body's clean
+// end, and may come together with its last bytes.
+func (b *stream) read() ([]byte, error) {
+	if b.chunks.done() {
+		return nil, io.EOF
+	}
+	if b.x.br.Buffered() == 0 {
+		if err := b.setDeadline(); err != nil {
+			return nil, err
+		}
+	}
+	if _, err := b.x.br.Peek(1); err != nil {
+		if err == io.EOF && b.framing != untilClose {
+			err = io.ErrUnexpectedEOF
+		}
+		return nil, err
+	}
+	in, err := b.x.br.Peek(b.x.br.Buffered())
+	if err != nil {
+		return nil, err
+	}
+	used := len(in)
+	switch b.framing {
+	case chunked:
+		in, used, err = b.chunks.feed(in)
+		if err == nil && b.chunks.done() {
+			err = io.EOF
+		}
+	case fixedLength:
+		used = int(min(int64(used), b.left))
+		in = in[:used]
+		b.left -= int64(used)
+	}
+	_, _ = b.x.br.Discard(used) // in stays valid: Discard moves no bytes
+	return in, err
+}
+
+// setDeadline arms the earlier of the two limits, and only when one is set.
+func (b *stream) setDeadline() error {
+	d := b.quiet
+	if !b.heldUntil.IsZero() && (d.IsZero() || b.heldUntil.Before(d)) {
+		d = b.heldUntil
+	}
+	if d.IsZero() && !b.armed {
+		return nil
+	}
+	b.armed = !d.IsZero()
+	return b.x.conn.SetReadDeadline(d)
+}
+
+// forward writes what the client may see of one read, then shows the read to the tap.
+func (b *stream) forward(w *countingWriter, at time.Duration, in []byte) error {
+	b.lastByte = at
+	b.f.rec.ResponseBytes += len(in)
+	if b.x.conn.stamp != 0 {
+		b.kernel++
+	} else {
+		b.user++
+	}
+	last := b.framing == fixedLength && b.left == 0
+	if last { // these bytes are the end for the client, so the Record comes first
+		b.observe(at, in)
+		b.finish("", "")
+	}
+	out := b.cut(in)
+	if len(out) > 0 {
+		if _, err := w.Write(out); err != nil {
+			return err
+		}
+	}
+	if last {
+		return nil
+	}
+	b.residence = append(b.residence, time.Since(b.f.start)-at)
+	b.observe(at, in)
+	if b.s.cfg.StallTimeout > 0 && b.comment.data(in) {
+		b.quiet = time.Now().Add(b.s.cfg.StallTimeout)
+	}
+	return nil
+}
+
+// cut returns what of in goes to the client now. A Cutter that panics is given
+// up: what it holds is passed on and the rest as it comes.
+func (b *stream) cut(in []byte) (out []byte) {
+	if b.cutter == nil {
+		return in
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			b.measuringFailed("cutting")
+			b.cutter, b.heldUntil = nil, time.Time{}
+			out = in
+		}
+	}()
+	b.out = b.cutter.Feed(b.out[:0], in)
+	if !b.cutter.Held() {
+		b.heldUntil = time.Time{}
+	} else if b.heldUntil.IsZero() {
+		b.heldUntil = time.Now().Add(b.s.cfg.Hold)
+	}
+	return b.out
+}
+
+// expire writes an event that was held for long enough.
+func (b *stream) expire(w *countingWriter) error { return b.letGo(w, (*Cutter).Expire) }
+
+// rest writes what was held back when the body ended.
+func (b *stream) rest(w *countingWriter) error { return b.letGo(w, (*Cutter).Release) }
+
+func (b *stream) letGo(w *countingWriter, take func(*Cutter, []byte) []byte) (err error) {
+	b.heldUntil = time.Time{}
+	if b.cutter == nil {
+		return nil
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			b.measuringFailed("cutting")
+			b.cutter = nil
+		}
+	}()
+	b.out = take(b.cutter, b.out[:0])
+	if len(b.out) > 0 {
+		_, err = w.Write(b.out)
+	}
+	return err
+}
+
+// observe shows bytes to the tap. A panic in it costs the measurement, not the answer.
+func (b *stream) observe(at time.Duration, in []byte) {
+	if b.teeing && len(b.tee)+len(in) <= teeLimit {
+		b.tee = append(b.tee, in...)
+	}
+	if b.tap == nil {
+		return
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			b.measuringFailed("reading the answer")
+			b.tap = nil
+		}
+	}()
+	b.tap.Observe(at, in)
+	if b.tap.Finished() {
+		b.f.finished.Store(true)
+	}
+}
+
+func (b *stream) measuringFailed(what string) {
+	b.s.counts.panics.Add(1)
+	b.f.rec.Warnings = append(b.f.rec.Warnings, "a panic was recovered while "+what)
+}
+
+// complete ends a body that came whole.
+func (b *stream) complete(w *countingWriter) error {
+	if err := b.rest(w); err != nil {
+		return b.clientFailed(err)
+	}
+	if b.framing == untilClose {
+		b.x.head.SetConnectionClose()
+	}
+	b.finish("", "")
+	return nil
+}
+
+// clientFailed ends an answer that could not be written. After the route's last
+// event the client had all it asked for.
+func (b *stream) clientFailed(err error) error {
+	if b.f.finished.Load() {
+		b.finish("", "")
+		return err
+	}
+	b.f.cancel(errClientGone)
+	b.finish(collector.ErrClientGone, errClientGone.Error())
+	return err
+}
+
+// upstreamFailed ends an answer whose rest will not come.
+func (b *stream) upstreamFailed(w *countingWriter, err error) error {
+	switch cause := b.f.cancelled(); {
+	case b.f.finished.Load() && cause == errClientGone:
+		b.finish("", "")
+		return err
+	case cause == errClientGone:
+		b.finish(collector.ErrClientGone, cause.Error())
+		return err
+	case cause != nil:
+		b.finish(collector.ErrTruncated, cause.Error())
+		return err
+	}
+	_ = b.rest(w) // what is held came before the end
+	switch {
+	case isTimeout(err):
+		b.finish(collector.ErrStalled, errStalled.Error()+"; see SPECTAP_STALL_TIMEOUT")
+	case errors.Is(err, errChunk):
+		b.finish(collector.ErrTruncated, errChunk.Error())
+	default:
+		b.finish(collector.ErrTruncated, "upstream closed the connection before the answer's end")
+	}
+	return err
+}
+
+// stalled says whether the stall limit has struck.
+func (b *stream) stalled() bool {
+	if b.f.cancelled() != nil {
+		return true
+	}
+	return !b.quiet.IsZero() && !time.Now().Before(b.quiet)
+}
+
+// Close ends a body that WriteTo did not: the head could not be written.
+func (b *stream) Close() error {
+	if !b.ended {
+		b.f.cancel(errClientGone)
+		b.finish(collector.ErrClientGone, errClientGone.Error())
+	}
+	return nil
+}
+
+// CloseWithError is called by fasthttp after Close, with the error of WriteTo.
+func (b *stream) CloseWithError(error) error { return b.Close() }
+
+// finish ends the flight: the connection goes back or is closed, and the Record
+// is emitted. kind "" is an answer that came whole.
+func (b *stream) finish(kind, text string) {
+	if b.ended {
+		return
+	}
+	b.ended = true
+	rec := b.f.rec
+	if kind != "" {
+		rec.ErrorKind, rec.Error = kind, text
+	}
+	b.fill(kind == "")
+	b.settleEngine()
+	b.s.watcher.disarm(b.f.client, b.f.watch)
+	if kind == "" && (b.framing != fixedLength || b.left == 0) {
+		b.s.release(b.f, b.x)
+	} else {
+		b.f.detach()
+		b.s.discard(b.x)
+	}
+	b.s.land(b.f)
+}
+
+// fill writes what was measured into the Record.
+func (b *stream) fill(complete bool) {
+	rec := b.f.rec
+	if b.lastByte > 0 {
+		rec.LastByte = collector.At(b.lastByte)
+	}
+	rec.ResidenceP50, rec.ResidenceMax = spread(b.residence)
+	rec.Stamps = originOf(b.kernel, b.user)
+	if b.tap == nil {
+		b.s.fillUnmeasured(rec)
+		return
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			b.measuringFailed("filling the record")
+			b.s.fillUnmeasured(rec)
+		}
+	}()
+	b.tap.End(time.Since(b.f.start), complete)
+	b.tap.Fill(rec)
+}
+
+// originOf names the origin of a Record's times (Record.Stamps).
+func originOf(kernel, user int) string {
+	switch {
+	case kernel > 0 && user > 0:
+		return collector.StampsMixed
+	case kernel > 0:
+		return collector.StampsKernel
+	case user > 0:
+		return collector.StampsUser
+	}
+	return ""
+}
+
+// spread returns the median (the lower one of an even number) and the maximum.
+func spread(d []time.Duration) (p50, most collector.Moment) {
+	if len(d) == 0 {
+		return
+	}
+	slices.Sort(d)
+	return collector.At(d[(len(d)-1)/2]), collector.At(d[len(d)-1])
+}
+
+// countingWriter counts what the client's connection took.
+type countingWriter struct {
+	w io.Writer
+	n int64
+}
+
+func (c *countingWriter) Write(p []byte) (int, error) {
+	n, err := c.w.Write(p)
+	c.n += int64(n)
+	return n, err
+}
+
+// commentScanner tells server-sent comments (": keep-alive") from data, however
+// the network cuts them. The zero scanner is at the start of a line.
+type commentScanner struct {
+	inLine  bool
+	comment bool
+}
+
+// data says whether b holds any byte that belongs neither to a comment nor to a line end.
+func (c *commentScanner) data(b []byte) (found bool) {
+	for _, x := range b {
+		switch {
+		case x == '\n' || x == '\r':
+			c.inLine = false
+		case !c.inLine:
+			c.inLine, c.comment = true, x == ':'
+			found = found || !c.comment
+		default:
+			found = found || !c.comment
+		}
+	}
+	return found
+}

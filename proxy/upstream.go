@@ -1,0 +1,219 @@
+package proxy
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"spectap/collector"
+)
+
+// Where an attempt to get an answer failed.
+const (
+	stageDial     = "dial"
+	stageWrite    = "write"
+	stageHead     = "head"
+	stageProtocol = "protocol"
+)
+
+const (
+	// readBuffer holds one read, and the head of an answer; events with logprobs
+	// or tool calls are often above 4 KiB.
+	readBuffer = 16 << 10
+	// headLimit is the largest request head.
+	headLimit = 64 << 10
+	// joinLimit is the largest body that is copied behind its head to save a write.
+	joinLimit = 64 << 10
+	// retryWithin is how long after the request was written an unanswered, reused
+	// connection still counts as stale (design 9.5). Later the engine is at work.
+	retryWithin = 100 * time.Millisecond
+	// earlyAnswer is how long to wait for an answer to a request that could not
+	// be written whole: an early 401 or 413 stands in the receive queue.
+	earlyAnswer = time.Second
+)
+
+// attempt says how one attempt to get an answer failed, for mayRetry.
+type attempt struct {
+	number  int           // from 0
+	reused  bool          // the connection carried a request before
+	got     int           // bytes read of an answer
+	written bool          // the whole request was written
+	waited  time.Duration // since then
+	timeout bool          // our own limit, not the engine's close
+}
+
+// mayRetry is the guard of the one retry: only a pooled connection that the
+// engine had closed already. Anything else could run a generation twice.
+func mayRetry(a attempt) bool {
+	return a.number == 0 && a.reused && a.got == 0 && !a.timeout && (!a.written || a.waited <= retryWithin)
+}
+
+// exchange is a request that was sent and the head of its answer.
+type exchange struct {
+	conn *upConn
+	br   *bufio.Reader
+	head fasthttp.ResponseHeader
+}
+
+// roundTrip sends a request and reads the head of its answer. The flight owns
+// the connection afterwards; on an error there is none.
+func (s *Server) roundTrip(f *flight, head, body []byte) (*exchange, error) {
+	for n := 0; ; n++ {
+		x, try, stage, err := s.try(f, n, head, body)
+		if err == nil {
+			return x, nil
+		}
+		if f.cancelled() == nil && stage != stageDial && mayRetry(try) {
+			f.rec.Retries++
+			s.counts.retries.Add(1)
+			continue
+		}
+		return nil, upstreamFailure(f, stage, err)
+	}
+}
+
+// try makes one attempt. The second one always dials.
+func (s *Server) try(f *flight, n int, head, body []byte) (x *exchange, a attempt, stage string, err error) {
+	a.number = n
+	var c *upConn
+	if n == 0 {
+		c = s.pool.get()
+	}
+	if c == nil {
+		if c, err = s.pool.dial(f.dialing()); err != nil {
+			return nil, a, stageDial, err
+		}
+	}
+	if !f.attach(c) {
+		_ = c.Close()
+		return nil, a, stageDial, errClientGone
+	}
+	a.reused, c.got = c.reused, 0
+	writeErr := s.write(c, head, body)
+	written := time.Now()
+	f.rec.UpstreamWritten = collector.At(written.Sub(f.start))
+	a.written = writeErr == nil
+
+	x = &exchange{conn: c, br: s.reader(c)}
+	wait := s.cfg.HeadTimeout
+	if writeErr != nil {
+		wait = earlyAnswer
+	}
+	if err = x.readHead(wait); err == nil {
+		if writeErr != nil {
+			x.head.SetConnectionClose()
+		}
+		return x, a, "", nil
+	}
+	a.got, a.waited, a.timeout = c.got, time.Since(written), writeErr == nil && isTimeout(err)
+	stage = stageHead
+	if c.got > 0 && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) && !isTimeout(err) {
+		stage = stageProtocol
+	}
+	if writeErr != nil && c.got == 0 {
+		stage, err = stageWrite, writeErr
+	}
+	f.detach()
+	s.discard(x)
+	return nil, a, stage, err
+}
+
+// write sends a request: one write where the body is small.
+func (s *Server) write(c *upConn, head, body []byte) error {
+	if len(body) <= joinLimit {
+		_, err := c.Write(append(head, body...))
+		return err
+	}
+	if _, err := c.Write(head); err != nil {
+		return err
+	}
+	_, err := c.Write(body)
+	return err
+}
+
+// readHead reads the head of the final answer and skips interim ones. wait 0 is no limit.
+func (x *exchange) readHead(wait time.Duration) error {
+	if wait > 0 {
+		if err := x.conn.SetReadDeadline(time.Now().Add(wait)); err != nil {
+			return err
+		}
+	}
+	for {
+		x.head.Reset()
+		x.head.SetNoDefaultContentType(true)
+		if err := x.head.Read(x.br); err != nil {
+			return err
+		}
+		if x.head.StatusCode() == fasthttp.StatusSwitchingProtocols {
+			return errors.New("unexpected upgrade")
+		}
+		if x.head.StatusCode() >= 200 {
+			break
+		}
+	}
+	if wait > 0 {
+		return x.conn.SetReadDeadline(time.Time{})
+	}
+	return nil
+}
+
+// reader returns a buffered reader for a connection.
+func (s *Server) reader(c *upConn) *bufio.Reader {
+	if br, ok := s.readers.Get().(*bufio.Reader); ok {
+		br.Reset(c)
+		return br
+	}
+	return bufio.NewReaderSize(c, readBuffer)
+}
+
+// release gives a connection back to the pool: only after the whole answer was
+// read, nothing was left over, and no cancel closed it.
+func (s *Server) release(f *flight, x *exchange) {
+	if !f.detach() || x.br.Buffered() > 0 || x.head.ConnectionClose() {
+		s.discard(x)
+		return
+	}
+	s.freeReader(x)
+	s.pool.put(x.conn)
+}
+
+// discard closes a connection that cannot be used again.
+func (s *Server) discard(x *exchange) {
+	_ = x.conn.Close()
+	s.freeReader(x)
+}
+
+func (s *Server) freeReader(x *exchange) {
+	x.br.Reset(nil)
+	s.readers.Put(x.br)
+	x.br = nil
+}
+
+// The ways in which a body ends.
+type framing int
+
+const (
+	noBody framing = iota
+	chunked
+	fixedLength
+	untilClose
+)
+
+// framingOf follows RFC 9112 section 6.3; fasthttp refused what is ambiguous.
+func framingOf(isHead bool, h *fasthttp.ResponseHeader) framing {
+	code, n := h.StatusCode(), h.ContentLength()
+	switch {
+	case isHead, code == fasthttp.StatusNoContent, code == fasthttp.StatusNotModified:
+		return noBody
+	case n == -1:
+		return chunked
+	case n > 0:
+		return fixedLength
+	case n == 0:
+		return noBody
+	}
+	return untilClose
+}
