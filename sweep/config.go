@@ -1,0 +1,193 @@
+// Package sweep asks a data set's questions at several temperatures and
+// concurrencies and writes the files of each point. It knows HTTP and Records,
+// not the proxy: whoever runs a Sweep puts a measuring proxy into the path.
+//
+//	Config ─▶ NewPlan ─▶ Plan ─▶ Sweep.Run ─▶ Result
+//	                              │ request          ▲ Record
+//	                              ▼                  │
+//	                           HTTP client ──▶ proxy ──▶ server
+//
+// Start with NewPlan, which checks everything before the first request, then
+// Sweep.Run and runPoint.
+package sweep
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Config is a sweep as it was asked for. Lists and numbers that users spell are
+// kept as typed until NewPlan reads them, so that all mistakes are reported at once.
+type Config struct {
+	URL   string // the server, http://host:port; a trailing /v1 is dropped
+	Model string // "": the one that the server lists
+
+	MTBench     string // question file, as --dataset mtbench --dataset_path FILE
+	SpecBench   string // question file, as --dataset specbench --dataset_path FILE
+	Dataset     string // "mtbench", "specbench" or "speed"
+	DatasetPath string
+	Questions   []byte // MT-Bench lines in memory instead of a file
+	NumRequests *int   // conversations; nil: the data set's default
+	Select      string // "auto", "stratified" or "first"; "": auto
+
+	RuntimeParams string   // YAML file, or ""
+	Temperatures  []string // as typed; none: the YAML's, else 0
+	Concurrency   []string // as typed; none: 1
+	OutputLength  int      // most tokens of a turn; 0: 4096
+	TopP          *float64 // nil: the YAML's, else 1
+	TopK          *int     // nil: the YAML's, else 0 (off)
+	IgnoreEOS     bool
+	Completions   bool // last user text to /v1/completions, no template, no history
+	IncludeStop   bool // include_stop_str_in_output
+	NoCacheSalt   bool
+	SamplingSeed  *int64 // seed of every request; nil: none is sent
+
+	GPUs        int    // divisor of Output TPS/gpu; 0: 1
+	SaveDir     string // folder of the point folders
+	Postprocess string // "base" or "gptoss"; "": base
+	Tokenizer   string // recorded only
+	Measure     string // "tokens" or "usage"; "": tokens
+	Acceptance  string // "client" or "server"; "": client
+	NoSpecStats bool   // the server reports no per-request statistics
+	KeepTexts   bool   // keep prompts and replies in records.jsonl
+	Seed        int64  // of the resamples behind the intervals
+
+	APIKey string        // bearer token of every request
+	Wait   time.Duration // how long to wait for a server that is not ready
+	DryRun bool          // print the plan, send nothing
+
+	Argv    []string          // recorded, redacted
+	Env     map[string]string // provenance variables, recorded
+	Version string            // spectap's own
+}
+
+// withDefaults fills what was left open.
+func (c Config) withDefaults() Config {
+	for _, d := range []struct {
+		field *string
+		value string
+	}{
+		{&c.Select, SelectAuto}, {&c.Postprocess, "base"}, {&c.Measure, "tokens"}, {&c.Acceptance, "client"},
+	} {
+		if *d.field == "" {
+			*d.field = d.value
+		}
+	}
+	if c.OutputLength == 0 {
+		c.OutputLength = 4096
+	}
+	if c.GPUs == 0 {
+		c.GPUs = 1
+	}
+	if len(c.Concurrency) == 0 {
+		c.Concurrency = []string{"1"}
+	}
+	return c
+}
+
+// check returns all that is wrong with the settings themselves; files and
+// folders are looked at elsewhere.
+func (c Config) check() []error {
+	var errs []error
+	add := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	oneOf := func(flag, value string, allowed ...string) {
+		if !slices.Contains(allowed, value) {
+			add("cannot use --%s %q: want one of %s", flag, value, strings.Join(allowed, ", "))
+		}
+	}
+	oneOf("select", c.Select, SelectAuto, SelectStratified, SelectFirst)
+	oneOf("postprocess", c.Postprocess, "base", "gptoss")
+	oneOf("measure", c.Measure, "tokens", "usage")
+	oneOf("acceptance", c.Acceptance, "client", "server")
+	if c.OutputLength < 1 {
+		add("cannot use --output_length %d: want at least 1 token", c.OutputLength)
+	}
+	if c.GPUs < 1 {
+		add("cannot use --num_gpus %d: want at least 1", c.GPUs)
+	}
+	if c.SaveDir == "" && !c.DryRun {
+		add("--save_dir is not set: want a folder for the files")
+	}
+	if c.TopP != nil && !(*c.TopP > 0 && *c.TopP <= 1) {
+		add("cannot use --top_p %v: want a number above 0 and at most 1", *c.TopP)
+	}
+	if c.TopK != nil && *c.TopK < -1 {
+		add("cannot use --top_k %d: want 0 (off) or a positive number", *c.TopK)
+	}
+	if c.Wait < 0 {
+		add("cannot use --wait %v: want 0 or more", c.Wait)
+	}
+	if c.NoSpecStats && c.Measure == "usage" {
+		add("--no_spec_stats needs token counts on every event: leave --measure at tokens")
+	}
+	if c.NoSpecStats && c.Acceptance == "server" {
+		add("--acceptance server needs the server's histogram: leave it at client with --no_spec_stats")
+	}
+	return errs
+}
+
+// normalURL returns the server's URL without a trailing slash or /v1.
+func normalURL(text string) (string, error) {
+	if text == "" {
+		return "", errors.New("--url is not set: want http://host:port of the server")
+	}
+	u, err := url.Parse(text)
+	if err != nil {
+		return "", fmt.Errorf("cannot read --url: want http://host:port of the server") // the cause repeats the text, which may hold a password
+	}
+	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return "", fmt.Errorf("cannot use --url %q: want http://host:port of the server", u.Redacted())
+	}
+	u.Path = strings.TrimSuffix(strings.TrimRight(u.Path, "/"), "/v1")
+	u.RawPath, u.RawQuery, u.Fragment = "", "", ""
+	return u.String(), nil
+}
+
+// publicURL returns the URL without its userinfo.
+func publicURL(text string) string {
+	u, err := url.Parse(text)
+	if err != nil {
+		return ""
+	}
+	u.User = nil
+	return u.String()
+}
+
+// temperatures reads temperatures as typed.
+func temperatures(typed []string) ([]float64, []error) {
+	var values []float64
+	var errs []error
+	for _, t := range typed {
+		v, err := strconv.ParseFloat(strings.TrimSpace(t), 64)
+		if err != nil || !(v >= 0 && v <= 100) || strings.ContainsAny(t, "xX_") {
+			errs = append(errs, fmt.Errorf("cannot use --temperature %q: want a number from 0, such as 0 or 0.6", t))
+			continue
+		}
+		values = append(values, v+0) // -0 is 0
+	}
+	return values, errs
+}
+
+// concurrencies reads concurrencies as typed.
+func concurrencies(typed []string) ([]int, []error) {
+	var values []int
+	var errs []error
+	for _, t := range typed {
+		v, err := strconv.Atoi(strings.TrimSpace(t))
+		if err != nil || v < 1 {
+			errs = append(errs, fmt.Errorf("cannot use --concurrency %q: want a whole number from 1", t))
+			continue
+		}
+		values = append(values, v)
+	}
+	return values, errs
+}
+
+// shortest returns a number in its shortest form, as it appears in the names of
+// point folders and in requests: 0.60 is 0.6, 0.0 is 0.
+func shortest(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }

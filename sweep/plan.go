@@ -1,0 +1,191 @@
+package sweep
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+
+	"spectap/collector"
+)
+
+// Plan is a checked sweep: what is asked at which points. Nothing of it can be
+// refused any more without asking the server.
+type Plan struct {
+	Config    Config // with defaults, URL in its normal form
+	Dataset   string
+	Metric    collector.Metric
+	Questions []collector.Question // in the order in which they are asked
+	Points    []PlannedPoint       // in the order in which they run
+	TopP      float64
+	TopK      int
+	Warnings  []string
+
+	params      runtimeParams
+	datasetPath string
+}
+
+// PlannedPoint is one temperature at one concurrency.
+type PlannedPoint struct {
+	Name        string // "t0.6_c32", the name of its folder
+	Temperature float64
+	Concurrency int
+}
+
+// NewPlan reads the files and checks everything that can be checked without
+// the server. Its error joins all problems and is an ErrUsage.
+func NewPlan(cfg Config) (*Plan, error) {
+	cfg = cfg.withDefaults()
+	p := &Plan{}
+	errs := cfg.check()
+	url, err := normalURL(cfg.URL)
+	errs = append(errs, err)
+	cfg.URL = url
+	if p.params, err = readRuntimeParams(cfg.RuntimeParams); err != nil {
+		errs = append(errs, err)
+	}
+	p.Config, p.Warnings = cfg, slices.Clone(p.params.warnings)
+	p.TopP, p.TopK = sampling(cfg, p.params)
+	errs = append(errs, p.plotPoints()...)
+	errs = append(errs, p.loadQuestions())
+	if cfg.SaveDir != "" {
+		errs = append(errs, p.checkFolders()...)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, fmt.Errorf("%w:\n%w", ErrUsage, err)
+	}
+	return p, nil
+}
+
+// sampling merges flags over the YAML over specdec_bench's defaults.
+func sampling(cfg Config, params runtimeParams) (topP float64, topK int) {
+	topP = 1
+	for _, v := range []*float64{params.topP, cfg.TopP} {
+		if v != nil {
+			topP = *v
+		}
+	}
+	for _, v := range []*int{params.topK, cfg.TopK} {
+		if v != nil {
+			topK = *v
+		}
+	}
+	return topP, topK
+}
+
+// plotPoints makes the points: for each temperature all concurrencies.
+func (p *Plan) plotPoints() []error {
+	typed := p.Config.Temperatures
+	ts, errs := temperatures(typed)
+	if len(typed) == 0 {
+		ts = []float64{0}
+		if p.params.temperature != nil {
+			ts = []float64{*p.params.temperature}
+		}
+	}
+	cs, more := concurrencies(p.Config.Concurrency)
+	errs = append(errs, more...)
+	seen := map[string]bool{}
+	for _, t := range ts {
+		for _, c := range cs {
+			point := PlannedPoint{Name: "t" + shortest(t) + "_c" + strconv.Itoa(c), Temperature: t, Concurrency: c}
+			if seen[point.Name] {
+				errs = append(errs, fmt.Errorf("two points are equal: temperature %s at concurrency %d is asked for twice", shortest(t), c))
+				continue
+			}
+			seen[point.Name] = true
+			p.Points = append(p.Points, point)
+		}
+	}
+	return errs
+}
+
+// loadQuestions reads the data set.
+func (p *Plan) loadQuestions() error {
+	src, err := p.Config.findDataset()
+	if err != nil {
+		return err
+	}
+	p.Dataset, p.Metric, p.datasetPath = src.name, src.metric, src.path
+	want := wanted{n: p.Config.NumRequests, from: "--num_requests"}
+	if want.n == nil && p.params.numSamples != nil {
+		want = wanted{n: p.params.numSamples, from: "num_samples of --runtime_params", lax: true}
+	}
+	p.Questions, err = src.load(p.Config.Select, want)
+	return err
+}
+
+// Turns returns the number of requests of one point.
+func (p *Plan) Turns() int {
+	n := 0
+	for _, q := range p.Questions {
+		n += q.Turns
+	}
+	return n
+}
+
+// checkFolders refuses a save_dir whose points exist or that cannot be written.
+func (p *Plan) checkFolders() []error {
+	dir := p.Config.SaveDir
+	var errs []error
+	for _, name := range []string{"configuration.json", "timing.json", "acceptance_rate.json"} {
+		if exists(filepath.Join(dir, name)) {
+			errs = append(errs, fmt.Errorf("--save_dir %q holds %s of a single run, which would hide the point folders from upload_to_s3.py: choose another folder", dir, name))
+		}
+	}
+	for _, point := range p.Points {
+		errs = append(errs, checkPointFolder(dir, point.Name))
+	}
+	if !p.Config.DryRun {
+		errs = append(errs, checkWritable(dir))
+	}
+	return errs
+}
+
+// checkPointFolder refuses a point that ran before, and says how to go on.
+func checkPointFolder(dir, name string) error {
+	for _, found := range []struct{ path, what, how string }{
+		{filepath.Join(dir, name), "is complete", "leave this point out, or choose another --save_dir"},
+		{filepath.Join(dir, name+".failed"), "failed", "remove the folder to run the point again, or choose another --save_dir"},
+		{filepath.Join(dir, "."+name+".partial"), "is running, or was killed", "remove the folder if no sweep runs, or choose another --save_dir"},
+	} {
+		if exists(found.path) {
+			return fmt.Errorf("point folder %q exists: the point %s; %s", found.path, found.what, found.how)
+		}
+	}
+	return nil
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}
+
+// checkWritable writes and removes a file in dir or, where dir does not exist,
+// in the nearest folder above it that does.
+func checkWritable(dir string) error {
+	at := filepath.Clean(dir)
+	for !exists(at) && filepath.Dir(at) != at {
+		at = filepath.Dir(at)
+	}
+	f, err := os.CreateTemp(at, ".spectap-*")
+	if err != nil {
+		return fmt.Errorf("cannot write to --save_dir %q: %w", dir, err)
+	}
+	return errors.Join(f.Close(), os.Remove(f.Name()))
+}
+
+// runtimeText returns the YAML as configuration.json of a point records it.
+func (p *Plan) runtimeText(point PlannedPoint) json.RawMessage {
+	var temperature, samples json.RawMessage
+	if len(p.Config.Temperatures) > 0 {
+		temperature = pythonFloat(point.Temperature)
+	}
+	if p.Config.NumRequests != nil {
+		samples = number(*p.Config.NumRequests)
+	}
+	return p.params.text(temperature, samples)
+}
