@@ -33,6 +33,7 @@ type template struct {
 	ignoreEOS   bool
 	includeStop bool
 	countEvents bool // ask for token counts on every event
+	insist      bool // ask an unknown engine too: nothing else tells acceptance
 }
 
 // path is the route of the requests.
@@ -77,9 +78,7 @@ func (t template) addEngineMembers(o *objectWriter) {
 		if topK == 0 {
 			topK = -1 // its way to say off
 		}
-		if !t.completions {
-			o.add("return_spec_tokens_details", true)
-		}
+		o.add("return_spec_tokens_details", true)
 	case engineLlamaCPP:
 		o.add("top_k", max(topK, 0))
 		o.add("min_p", 0)
@@ -108,7 +107,7 @@ func (t template) addEngineMembers(o *objectWriter) {
 
 func (t template) streamOptions() map[string]bool {
 	options := map[string]bool{"include_usage": true}
-	if t.countEvents && t.engine != "" && t.engine != engineLlamaCPP {
+	if t.countEvents && (t.engine != "" || t.insist) && t.engine != engineLlamaCPP {
 		options["continuous_usage_stats"] = true
 	}
 	return options

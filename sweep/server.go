@@ -259,7 +259,12 @@ func (s *Sweep) counters(ctx context.Context, engine string) *collector.Counters
 	if err != nil || status != http.StatusOK {
 		return nil
 	}
-	return parseCounters(body)
+	c, err := collector.ParseCounters(body)
+	if err != nil {
+		s.Log.Warn().Err(err).Msg("cannot read the server's counters")
+		return nil
+	}
+	return &c
 }
 
 // settledCounters reads the totals until they count n requests more than base

@@ -1,0 +1,184 @@
+package sweep
+
+import (
+	"bytes"
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"spectap/collector"
+)
+
+// book writes sweep.json and summary.csv beside the point folders, again after
+// each point. It holds no content. Rows of an earlier sweep into the same
+// folder stay as long as their point folders do.
+type book struct {
+	dir  string
+	head bookHead
+	rows []bookRow
+}
+
+// bookHead is sweep.json without its rows.
+type bookHead struct {
+	Schema      string            `json:"schema"`
+	Run         string            `json:"run"`
+	Started     string            `json:"started"` // UTC
+	Version     string            `json:"spectap_version"`
+	Argv        []string          `json:"argv"`
+	Plan        bookPlan          `json:"plan"`
+	Server      bookServer        `json:"server"`
+	Environment map[string]string `json:"environment"`
+	Warnings    []string          `json:"warnings"`
+}
+
+type bookPlan struct {
+	Dataset       string           `json:"dataset"`
+	DatasetPath   string           `json:"dataset_path"`
+	Metric        collector.Metric `json:"metric"`
+	Select        string           `json:"select"`
+	Conversations int              `json:"conversations"`
+	Requests      int              `json:"requests_per_point"`
+	Points        []string         `json:"points"`
+	TopP          float64          `json:"top_p"`
+	TopK          int              `json:"top_k"`
+	OutputLength  int              `json:"output_length_tokens"`
+	GPUs          int              `json:"gpus"`
+	Postprocess   string           `json:"postprocess"`
+	IgnoreEOS     bool             `json:"ignore_eos"`
+	Completions   bool             `json:"completions"`
+	Measure       string           `json:"measure"`
+	Acceptance    string           `json:"acceptance"`
+	NoSpecStats   bool             `json:"no_spec_stats"`
+	CacheSalt     bool             `json:"cache_salt"`
+}
+
+type bookServer struct {
+	URL     string          `json:"url"`
+	Model   string          `json:"model"`
+	Engine  string          `json:"engine"`
+	Version string          `json:"version"`
+	Card    json.RawMessage `json:"model_card,omitempty"`
+}
+
+// bookRow is one point: its summary, or why it failed.
+type bookRow struct {
+	Run    string `json:"run"`
+	State  string `json:"state"` // "complete" or "failed"
+	Folder string `json:"folder"`
+	Reason string `json:"reason,omitempty"` // why it failed
+	collector.Summary
+}
+
+// newBook starts the book of this sweep with the rows that an earlier one left.
+func (s *Sweep) newBook(srv server) *book {
+	cfg := s.Plan.Config
+	b := &book{dir: cfg.SaveDir, head: bookHead{
+		Schema: "spectap.sweep/1", Run: s.runID, Started: collector.Timestamp(s.now()), Version: cfg.Version,
+		Argv: publicArgs(cfg.Argv), Environment: provenance(cfg.Env), Warnings: append([]string{}, s.Plan.Warnings...),
+		Plan: bookPlan{
+			Dataset: s.Plan.Dataset, DatasetPath: s.Plan.datasetPath, Metric: s.Plan.Metric, Select: cfg.Select,
+			Conversations: len(s.Plan.Questions), Requests: s.Plan.Turns(), TopP: s.Plan.TopP, TopK: s.Plan.TopK,
+			OutputLength: cfg.OutputLength, GPUs: cfg.GPUs, Postprocess: cfg.Postprocess, IgnoreEOS: cfg.IgnoreEOS,
+			Completions: cfg.Completions, Measure: cfg.Measure, Acceptance: cfg.Acceptance, NoSpecStats: cfg.NoSpecStats,
+			CacheSalt: !cfg.NoCacheSalt && srv.engine == engineVLLM,
+		},
+		Server: bookServer{URL: collector.StripUserinfo(cfg.URL), Model: srv.model, Engine: srv.engine, Version: srv.version, Card: srv.card},
+	}}
+	for _, p := range s.Plan.Points {
+		b.head.Plan.Points = append(b.head.Plan.Points, p.Name)
+	}
+	b.rows = earlierRows(cfg.SaveDir)
+	return b
+}
+
+// earlierRows reads the rows of an existing sweep.json whose folders exist. A
+// file that cannot be read has none.
+func earlierRows(dir string) []bookRow {
+	text, err := os.ReadFile(filepath.Join(dir, "sweep.json"))
+	if err != nil {
+		return nil
+	}
+	var old struct {
+		Points []bookRow `json:"points"`
+	}
+	if json.Unmarshal(text, &old) != nil {
+		return nil
+	}
+	return slices.DeleteFunc(old.Points, func(r bookRow) bool {
+		return r.Folder == "" || !exists(filepath.Join(dir, r.Folder))
+	})
+}
+
+// add writes both files with one more row.
+func (b *book) add(done pointResult) error {
+	row := bookRow{Run: b.head.Run, State: "complete", Folder: done.point.Name, Summary: done.summary}
+	if f := done.failed; f != nil {
+		row.State, row.Folder, row.Reason = "failed", filepath.Base(f.Dir), f.Reason
+		row.Summary = collector.Summary{Requests: f.Requests, Failed: f.FailedRequests}
+	}
+	row.Point, row.Temperature, row.Concurrency = done.point.Name, done.point.Temperature, done.point.Concurrency
+	b.rows = append(slices.DeleteFunc(b.rows, func(r bookRow) bool { return r.Point == row.Point }), row)
+	text, err := json.MarshalIndent(struct {
+		bookHead
+		Points []bookRow `json:"points"`
+	}{b.head, b.rows}, "", "  ")
+	if err != nil {
+		return fmt.Errorf("cannot make sweep.json: %w", err)
+	}
+	if err := writeWhole(filepath.Join(b.dir, "sweep.json"), append(text, '\n')); err != nil {
+		return err
+	}
+	return writeWhole(filepath.Join(b.dir, "summary.csv"), b.csv())
+}
+
+// csv writes the rows as a table; units are in the names.
+func (b *book) csv() []byte {
+	var buf bytes.Buffer
+	w := csv.NewWriter(&buf)
+	_ = w.Write([]string{"run", "point", "state", "temperature", "concurrency", "conversations", "requests", "failed_requests",
+		"average_al", "acceptance_view", "client_average_al", "server_average_al", "output_tokens_per_second",
+		"output_tokens_per_second_per_gpu", "decode_tokens_per_second_per_user", "ttft_mean_s", "ttft_p50_s",
+		"blocks_came", "blocks_expected", "audit"}) // a buffer takes all
+	for _, r := range b.rows {
+		f := func(v float64) string {
+			if r.State != "complete" {
+				return ""
+			}
+			return strconv.FormatFloat(v, 'g', -1, 64)
+		}
+		_ = w.Write([]string{r.Run, r.Point, r.State, shortest(r.Temperature), strconv.Itoa(r.Concurrency), strconv.Itoa(r.Conversations),
+			strconv.Itoa(r.Requests), strconv.Itoa(r.Failed), f(r.AverageAL), r.View, f(r.ClientAL), f(r.ServerAL), f(r.OutputTPS),
+			f(r.OutputTPSPerGPU), f(r.DecodeTPSPerUser), f(r.TTFTMean), f(r.TTFTP50), strconv.Itoa(r.BlocksCame), strconv.Itoa(r.BlocksExpected), r.Audit})
+	}
+	w.Flush()
+	return buf.Bytes()
+}
+
+// publicArgs redacts the command line and strips credentials from its URLs.
+func publicArgs(argv []string) []string {
+	args := collector.RedactArgs(argv)
+	for i, arg := range args {
+		if strings.Contains(arg, "://") || i > 0 && args[i-1] == "--url" {
+			args[i] = collector.StripUserinfo(arg)
+		}
+	}
+	return args
+}
+
+// provenance keeps the variables that configuration.json reads, nothing else of
+// the environment.
+func provenance(env map[string]string) map[string]string {
+	kept := map[string]string{}
+	for _, name := range []string{"SPECDEC_BENCH_SHA", "MODELOPT_VERSION", "MODELOPT_SHA", "NMM_SANDBOX_SHA",
+		"CONTAINER_IMAGE", "JIRA_TICKET", "HUGGINGFACE_MODEL_ID"} {
+		if v := env[name]; v != "" {
+			kept[name] = v
+		}
+	}
+	return kept
+}

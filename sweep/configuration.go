@@ -1,0 +1,100 @@
+package sweep
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+
+	"spectap/collector"
+)
+
+// configuration makes the text of a point's configuration.json. Names with
+// "key" or "token" in them would be redacted, so ours avoid them.
+func (s *Sweep) configuration(srv server, point PlannedPoint, t template, counters *collector.Counters) json.RawMessage {
+	cfg := s.Plan.Config
+	params, _ := collector.DecodeOrdered(s.Plan.runtimeText(point)) // our own text
+	c := collector.Configuration{
+		Tokenizer: optional(cfg.Tokenizer), Dataset: optional(cfg.Dataset), DatasetPath: optional(cfg.DatasetPath),
+		NumRequests: cfg.NumRequests, Engine: optional(engineNames[srv.engine]), ModelDir: optional(srv.model),
+		RuntimeParams: params, Temperature: &point.Temperature, OutputLength: &cfg.OutputLength,
+		TPSize: &cfg.GPUs, Concurrency: &point.Concurrency, IgnoreEOS: &cfg.IgnoreEOS,
+		Completions: &cfg.Completions, Postprocess: &cfg.Postprocess, SaveDir: optional(cfg.SaveDir),
+		ServingConfig: servingConfig(srv, counters), EngineVersion: optional(srv.version), Argv: cfg.Argv,
+		Provenance: collector.ProvenanceOf(cfg.Env, collector.Checkpoint(srv.model), s.now()),
+	}
+	switch s.Plan.Dataset {
+	case "mtbench":
+		c.MTBench = optional(s.Plan.datasetPath)
+	case "specbench":
+		c.SpecBench = optional(s.Plan.datasetPath)
+	}
+	c.Extra = s.extra(srv, t)
+	return c.JSON()
+}
+
+// engineNames are the engines by specdec_bench's names.
+var engineNames = map[string]string{
+	engineVLLM: "VLLM", engineSGLang: "SGLANG", engineTRTLLM: "TRTLLM", engineLlamaCPP: "LLAMACPP",
+}
+
+// optional is nil for "".
+func optional(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}
+
+// servingConfig is what the server tells of itself: its entry in the list of
+// models, its version, and the labels of vllm:cache_config_info.
+func servingConfig(srv server, counters *collector.Counters) collector.Object {
+	var o collector.Object
+	if srv.card != nil {
+		if card, err := collector.DecodeOrdered(srv.card); err == nil {
+			o.Set("model", card)
+		}
+	}
+	if srv.version != "" {
+		o.Set("version", srv.version)
+	}
+	if counters != nil && len(counters.CacheConfig) > 0 {
+		var cache collector.Object
+		for _, name := range slices.Sorted(maps.Keys(counters.CacheConfig)) {
+			cache.Set(cacheName(name), counters.CacheConfig[name])
+		}
+		o.Set("cache_config", cache)
+	}
+	return o
+}
+
+// cacheName keeps the size of the KV cache readable: by specdec_bench's rule
+// kv_cache_size_tokens would be redacted.
+func cacheName(label string) string {
+	if label == "kv_cache_size_tokens" {
+		return "kv_cache_size"
+	}
+	return label
+}
+
+// extra are our own members: how the point was measured.
+func (s *Sweep) extra(srv server, t template) collector.Object {
+	cfg := s.Plan.Config
+	var o collector.Object
+	o.Set("spectap_version", cfg.Version)
+	o.Set("spectap_run", s.runID)
+	o.Set("url", collector.StripUserinfo(cfg.URL))
+	o.Set("served_model", srv.model)
+	o.Set("measure", cfg.Measure)
+	o.Set("acceptance", cfg.Acceptance)
+	o.Set("select", cfg.Select)
+	o.Set("top_p", t.topP)
+	o.Set("top_k", t.topK)
+	o.Set("conversations", len(s.Plan.Questions))
+	o.Set("per_request_statistics", !cfg.NoSpecStats)
+	o.Set("include_stop_str_in_output", cfg.IncludeStop)
+	o.Set("cache_salt", t.cacheSalt != "")
+	if cfg.SamplingSeed != nil {
+		o.Set("sampling_seed", int(*cfg.SamplingSeed))
+	}
+	return o
+}

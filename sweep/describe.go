@@ -1,0 +1,45 @@
+package sweep
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+)
+
+// Describe prints what the plan would do: points, requests, files.
+func (p *Plan) Describe(w io.Writer) error {
+	if w == nil {
+		return errors.New("cannot print the plan: there is nowhere to print it to")
+	}
+	e := &errWriter{w: w}
+	e.printf("server       %s\n", publicURL(p.Config.URL))
+	e.printf("data set     %s %s (%s metric)\n", p.Dataset, p.datasetPath, p.Metric)
+	e.printf("requests     %d conversations, %d requests a point, %d in all\n", len(p.Questions), p.Turns(), p.Turns()*len(p.Points))
+	e.printf("sampling     top_p %v, top_k %d, at most %d tokens a turn\n", p.TopP, p.TopK, p.Config.OutputLength)
+	e.printf("measure      %s, acceptance %s, %d GPUs\n", p.Config.Measure, p.Config.Acceptance, p.Config.GPUs)
+	for _, point := range p.Points {
+		where := point.Name
+		if p.Config.SaveDir != "" {
+			where = filepath.Join(p.Config.SaveDir, point.Name)
+		}
+		e.printf("point        temperature %s, concurrency %d -> %s\n", shortest(point.Temperature), point.Concurrency, where)
+	}
+	for _, warning := range p.Warnings {
+		e.printf("warning      %s\n", warning)
+	}
+	e.printf("nothing was sent (--dry_run)\n")
+	return e.err
+}
+
+// errWriter keeps the first error of a row of prints.
+type errWriter struct {
+	w   io.Writer
+	err error
+}
+
+func (e *errWriter) printf(format string, args ...any) {
+	if e.err == nil {
+		_, e.err = fmt.Fprintf(e.w, format, args...)
+	}
+}

@@ -1,0 +1,162 @@
+package sweep
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"spectap/collector"
+)
+
+const recordsName = "records.jsonl"
+
+// pointFiles is the folder of a point. It is written as .NAME.partial and
+// renamed when it is complete, so that NAME is complete or absent.
+type pointFiles struct {
+	dir, name, partial string
+	records            *collector.JSONL
+	closed             bool
+}
+
+// newPointFiles makes the folder and opens its records.
+func newPointFiles(dir, name string, keepTexts bool) (*pointFiles, error) {
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return nil, fmt.Errorf("cannot make --save_dir: %w", err)
+	}
+	f := &pointFiles{dir: dir, name: name, partial: filepath.Join(dir, "."+name+".partial")}
+	if err := checkPointFolder(dir, name); err != nil {
+		return nil, err
+	}
+	if err := os.Mkdir(f.partial, 0o777); err != nil {
+		return nil, fmt.Errorf("cannot make the folder of point %s: %w", name, err)
+	}
+	var err error
+	if f.records, err = collector.OpenJSONL(filepath.Join(f.partial, recordsName)); err != nil {
+		return nil, errors.Join(err, os.RemoveAll(f.partial))
+	}
+	f.records.KeepTexts = keepTexts
+	return f, nil
+}
+
+// start writes the line that describes the records.
+func (f *pointFiles) start(run collector.Run) error { return f.records.WriteRun(run) }
+
+func (f *pointFiles) emit(r *collector.Record) { f.records.Emit(r) }
+
+// finish closes the records and writes their first line again, with what is
+// known at the end: the counters after the point.
+func (f *pointFiles) finish(run collector.Run) error {
+	f.closed = true
+	if err := f.records.Close(); err != nil {
+		return err
+	}
+	if n := f.records.Dropped(); n > 0 {
+		return fmt.Errorf("cannot keep up writing %s of point %s: %d Records are missing; choose a faster disk for --save_dir", recordsName, f.name, n)
+	}
+	if err := replaceFirstLine(filepath.Join(f.partial, recordsName), run, f.records.KeepTexts); err != nil {
+		return fmt.Errorf("cannot complete %s of point %s: %w", recordsName, f.name, err)
+	}
+	return nil
+}
+
+// replaceFirstLine writes a records file again with another Run in front.
+func replaceFirstLine(path string, run collector.Run, keepTexts bool) error {
+	old, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	_, rest, _ := bytes.Cut(old, []byte("\n"))
+	next := path + ".next"
+	head, err := collector.OpenJSONL(next)
+	if err != nil {
+		return err
+	}
+	head.KeepTexts = keepTexts
+	if err := errors.Join(head.WriteRun(run), head.Close()); err != nil {
+		return err
+	}
+	out, err := os.OpenFile(next, os.O_WRONLY|os.O_APPEND, 0)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(out, bytes.NewReader(rest))
+	if err := errors.Join(err, out.Sync(), out.Close()); err != nil {
+		return err
+	}
+	return os.Rename(next, path)
+}
+
+// complete gives the folder its name.
+func (f *pointFiles) complete() error { return f.rename(f.name) }
+
+func (f *pointFiles) rename(name string) error {
+	if err := os.Rename(f.partial, filepath.Join(f.dir, name)); err != nil {
+		return fmt.Errorf("cannot complete point folder %q: %w", name, err)
+	}
+	return nil
+}
+
+// fail sets the point aside: NAME.failed holds its records and error.json, and
+// none of the three names that mark a run.
+func (f *pointFiles) fail(reason string, failed []failedRequest) (dir string, err error) {
+	entries, err := os.ReadDir(f.partial)
+	if err != nil {
+		return "", fmt.Errorf("cannot set point %s aside: %w", f.name, err)
+	}
+	for _, e := range entries {
+		if e.Name() != recordsName {
+			err = errors.Join(err, os.RemoveAll(filepath.Join(f.partial, e.Name())))
+		}
+	}
+	text, jsonErr := json.MarshalIndent(struct {
+		Schema string          `json:"schema"`
+		Point  string          `json:"point"`
+		Reason string          `json:"reason"`
+		Failed []failedRequest `json:"failed_requests"`
+	}{"spectap.error/1", f.name, reason, append([]failedRequest{}, failed...)}, "", "  ")
+	err = errors.Join(err, jsonErr, os.WriteFile(filepath.Join(f.partial, "error.json"), append(text, '\n'), 0o666))
+	if err != nil {
+		return "", fmt.Errorf("cannot set point %s aside: %w", f.name, err)
+	}
+	return filepath.Join(f.dir, f.name+".failed"), f.rename(f.name + ".failed")
+}
+
+// discard removes what there is of a point and returns the reason, joined with
+// what went wrong on the way.
+func (f *pointFiles) discard(reason error) error {
+	var err error
+	if !f.closed {
+		f.closed = true
+		if err = f.records.Close(); err != nil && isDiskError(reason) {
+			err = nil // the same disk, told once
+		}
+	}
+	if removed := os.RemoveAll(f.partial); removed != nil {
+		err = errors.Join(err, fmt.Errorf("cannot remove %q: %w", f.partial, removed))
+	}
+	return errors.Join(reason, err)
+}
+
+// isDiskError tells an error of the file system from one of the figures.
+func isDiskError(err error) bool {
+	var path *fs.PathError
+	var link *os.LinkError
+	return errors.As(err, &path) || errors.As(err, &link)
+}
+
+// writeWhole writes a file under a temporary name and renames it.
+func writeWhole(path string, text []byte) error {
+	next := filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".next")
+	if err := os.WriteFile(next, text, 0o666); err != nil {
+		return fmt.Errorf("cannot write %q: %w", path, err)
+	}
+	if err := os.Rename(next, path); err != nil {
+		return fmt.Errorf("cannot write %q: %w", path, err)
+	}
+	return nil
+}

@@ -1,0 +1,157 @@
+package sweep
+
+import (
+	"fmt"
+	"io"
+	"sync"
+	"time"
+)
+
+// plainEvery is how often a line is printed where there is no terminal.
+const plainEvery = 30 * time.Second
+
+// progress shows how far a sweep is: on a terminal one line that is updated,
+// otherwise a plain line every 30 s and at each point's end.
+type progress struct {
+	w        io.Writer // nil: silent
+	terminal bool
+	now      func() time.Time
+
+	mu       sync.Mutex
+	name     string // of the running point; "": none
+	since    time.Time
+	total    int // requests of the point
+	done     int
+	failed   int
+	inFlight int
+	shown    bool // a line stands on the terminal, to be overwritten
+	lastWait time.Time
+}
+
+func newProgress(w io.Writer, terminal bool, now func() time.Time) *progress {
+	return &progress{w: w, terminal: terminal, now: now}
+}
+
+// start begins to print at intervals; the function it returns ends that.
+func (p *progress) start() (stop func()) {
+	if p.w == nil {
+		return func() {}
+	}
+	every := plainEvery
+	if p.terminal {
+		every = 200 * time.Millisecond
+	}
+	quit, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		t := time.NewTicker(every)
+		defer t.Stop()
+		for {
+			select {
+			case <-quit:
+				return
+			case <-t.C:
+				p.show()
+			}
+		}
+	}()
+	return func() {
+		close(quit)
+		<-ended
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.clear()
+	}
+}
+
+// point begins a point.
+func (p *progress) point(name string, total int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.name, p.total, p.since = name, total, p.now()
+	p.done, p.failed, p.inFlight = 0, 0, 0
+}
+
+func (p *progress) began() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.inFlight++
+}
+
+// ended counts a request that ended well or not.
+func (p *progress) ended(well bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.inFlight--
+	p.done++
+	if !well {
+		p.failed++
+	}
+}
+
+// show prints the running point's line.
+func (p *progress) show() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.name != "" {
+		p.print(p.line(), p.terminal)
+	}
+}
+
+// line says how far the running point is. The rest is estimated from its rate.
+func (p *progress) line() string {
+	elapsed := p.now().Sub(p.since).Seconds()
+	text := fmt.Sprintf("%s  %d of %d requests", p.name, p.done, p.total)
+	if elapsed > 0 && p.done > 0 {
+		rate := float64(p.done) / elapsed
+		left := time.Duration(float64(p.total-p.done) / rate * float64(time.Second))
+		text += fmt.Sprintf(", %.1f/s, %v left", rate, left.Round(time.Second))
+	}
+	return text + fmt.Sprintf(", %d in flight, %d failed", p.inFlight, p.failed)
+}
+
+// pointDone prints the result of a point in one line.
+func (p *progress) pointDone(r pointResult) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	took := p.now().Sub(p.since).Round(100 * time.Millisecond)
+	p.name = ""
+	if r.failed != nil {
+		p.print(fmt.Sprintf("%s  failed after %v: %s", r.point.Name, took, r.failed.Reason), false)
+		return
+	}
+	p.print(fmt.Sprintf("%s  done in %v: Average_AL %.3f, %.1f tok/s", r.point.Name, took, r.summary.AverageAL, r.summary.OutputTPS), false)
+}
+
+// wait says what is waited for; without a terminal at the start and every 30 s.
+func (p *progress) wait(why string, waited, most time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.terminal && !p.lastWait.IsZero() && p.now().Sub(p.lastWait) < plainEvery {
+		return
+	}
+	p.lastWait = p.now()
+	p.print(fmt.Sprintf("waiting for the server: %s (%v of %v)", why, waited.Round(time.Second), most), p.terminal)
+}
+
+// print writes a line; a passing one is overwritten by the next.
+func (p *progress) print(text string, passing bool) {
+	if p.w == nil {
+		return
+	}
+	p.clear()
+	if passing {
+		fmt.Fprint(p.w, text)
+		p.shown = true
+		return
+	}
+	fmt.Fprintln(p.w, text)
+}
+
+// clear removes the passing line (carriage return, erase to the end of the line).
+func (p *progress) clear() {
+	if p.shown {
+		fmt.Fprint(p.w, "\r\x1b[K")
+		p.shown = false
+	}
+}

@@ -1,0 +1,131 @@
+package sweep
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"spectap/collector"
+)
+
+// Records is where the measuring proxy puts a request's Record before the
+// answer ends. Take removes and returns it.
+type Records interface {
+	Take(requestID string) (*collector.Record, bool)
+}
+
+// Sweep runs a Plan against one server through a measuring proxy.
+type Sweep struct {
+	Plan     *Plan
+	HTTP     *http.Client // dials the proxy
+	BaseURL  string       // http://host, in front of the paths
+	Records  Records      // with the texts of the replies
+	Progress io.Writer    // nil: no progress
+	Terminal bool         // Progress is a terminal: one line that is updated
+	Log      zerolog.Logger
+	Now      func() time.Time // nil: time.Now
+
+	pause    func(context.Context, time.Duration) error               // nil: waits; tests do not
+	write    func(collector.Point, string) (collector.Summary, error) // nil: collector.Point.Write
+	progress *progress
+	runID    string
+}
+
+// Run waits for the server, checks that it tells what is needed, and runs the
+// points one after another. The Result is valid beside an error: it holds the
+// points that are complete and names those that were not run.
+func (s *Sweep) Run(ctx context.Context) (Result, error) {
+	s.runID = newRunID(s.now())
+	s.progress = newProgress(s.Progress, s.Terminal, s.now)
+	result := Result{Dir: s.Plan.Config.SaveDir, Warnings: s.Plan.Warnings}
+	if s.Plan.Config.DryRun {
+		return result, s.Plan.Describe(s.Progress)
+	}
+	for _, w := range s.Plan.Warnings {
+		s.Log.Warn().Msg(w)
+	}
+	stop := s.progress.start()
+	defer stop()
+	for _, point := range s.Plan.Points {
+		result.NotRun = append(result.NotRun, point.Name)
+	}
+	srv, err := s.connect(ctx)
+	if err != nil {
+		return result, err
+	}
+	base, asked, err := s.preflight(ctx, &srv)
+	if err != nil {
+		return result, err
+	}
+	book := s.newBook(srv)
+	for _, point := range s.Plan.Points {
+		if err := ctx.Err(); err != nil {
+			return result, err
+		}
+		done, err := s.runPoint(ctx, srv, point, before{base, asked})
+		if err != nil {
+			return result, err
+		}
+		base, asked = nil, 0
+		result.NotRun = result.NotRun[1:]
+		result.add(done)
+		s.progress.pointDone(done)
+		if err := book.add(done); err != nil {
+			return result, err
+		}
+	}
+	return result, nil
+}
+
+func (r *Result) add(done pointResult) {
+	if done.failed != nil {
+		r.Failed = append(r.Failed, *done.failed)
+		return
+	}
+	r.Summaries = append(r.Summaries, done.summary)
+}
+
+func (s *Sweep) now() time.Time {
+	if s.Now == nil {
+		return time.Now()
+	}
+	return s.Now()
+}
+
+// sleep waits, or returns early with the context's error.
+func (s *Sweep) sleep(ctx context.Context, d time.Duration) error {
+	if s.pause != nil {
+		return s.pause(ctx, d)
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-t.C:
+		return nil
+	}
+}
+
+func (s *Sweep) writePoint(p collector.Point, dir string) (collector.Summary, error) {
+	if s.write != nil {
+		return s.write(p, dir)
+	}
+	return p.Write(dir)
+}
+
+// newRunID returns a unique name of a run that sorts by time.
+func newRunID(now time.Time) string {
+	return now.UTC().Format("20060102T150405Z") + "-" + randomHex(4)
+}
+
+func randomHex(n int) string {
+	b := make([]byte, n)
+	_, _ = rand.Read(b) // never fails (crypto/rand)
+	return hex.EncodeToString(b)
+}

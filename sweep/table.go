@@ -1,0 +1,90 @@
+package sweep
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"strings"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jedib0t/go-pretty/v6/text"
+
+	"spectap/collector"
+)
+
+// viewsDiffer is the distance from which the table shows both views of AL.
+const viewsDiffer = 0.01
+
+// Table prints the points of a sweep: complete ones, failed ones, and the names
+// of those that were not run; then the warnings.
+func Table(w io.Writer, res Result) {
+	t := table.NewWriter()
+	t.SetOutputMirror(w)
+	t.SetStyle(table.StyleLight)
+	t.Style().Options.SeparateRows = false
+	t.Style().Format.Header = text.FormatDefault
+	t.AppendHeader(table.Row{"temperature", "concurrency", "Average_AL", "output tok/s", "per GPU",
+		"decode tok/s\nper user", "TTFT ms", "failed", "blocks came", "audit"})
+	for _, s := range res.Summaries {
+		t.AppendRow(table.Row{shortest(s.Temperature), s.Concurrency, averageAL(s), fmt.Sprintf("%.1f", s.OutputTPS),
+			fmt.Sprintf("%.1f", s.OutputTPSPerGPU), decodeRate(s), fmt.Sprintf("%.1f", s.TTFTMean*1e3), s.Failed, blocks(s), s.Audit})
+	}
+	for _, f := range res.Failed {
+		t.AppendRow(table.Row{shortest(f.Point.Temperature), f.Point.Concurrency, "failed", "-", "-", "-", "-",
+			f.FailedRequests, "-", "-"})
+	}
+	var columns []table.ColumnConfig
+	for i := range 9 {
+		columns = append(columns, table.ColumnConfig{Number: i + 1, Align: text.AlignRight, AlignHeader: text.AlignRight})
+	}
+	t.SetColumnConfigs(columns)
+	if t.Length() > 0 {
+		t.Render()
+	}
+	notes(w, res)
+}
+
+// notes are the lines below the table.
+func notes(w io.Writer, res Result) {
+	for _, s := range res.Summaries {
+		for _, warning := range s.Warnings {
+			fmt.Fprintf(w, "%s: %s\n", s.Point, warning)
+		}
+	}
+	for _, f := range res.Failed {
+		fmt.Fprintf(w, "%s failed: %s\n", f.Point.Name, f.Reason)
+		if f.Dir != "" {
+			fmt.Fprintf(w, "%s: records and error.json are in %s\n", f.Point.Name, f.Dir)
+		}
+	}
+	if len(res.NotRun) > 0 {
+		fmt.Fprintf(w, "not run: %s\n", strings.Join(res.NotRun, ", "))
+	}
+}
+
+// averageAL shows the other view too where it differs by more than 0.01.
+func averageAL(s collector.Summary) string {
+	value := fmt.Sprintf("%.3f", s.AverageAL)
+	if s.BlocksCame == 0 || math.Abs(s.ClientAL-s.ServerAL) <= viewsDiffer {
+		return value
+	}
+	if s.View == collector.ViewServer {
+		return fmt.Sprintf("%s (client %.3f)", value, s.ClientAL)
+	}
+	return fmt.Sprintf("%s (server %.3f)", value, s.ServerAL)
+}
+
+func decodeRate(s collector.Summary) string {
+	if s.DecodeTPSPerUser == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.1f", s.DecodeTPSPerUser)
+}
+
+// blocks says how many requests came with a statistics block.
+func blocks(s collector.Summary) string {
+	if s.BlocksExpected == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%d of %d", s.BlocksCame, s.BlocksExpected)
+}
