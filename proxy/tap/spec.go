@@ -83,10 +83,10 @@ func addLists(a, b []int) []int {
 	return sum
 }
 
-// The names in collector.Spec.Derived.
+// The names in collector.Spec.Derived: those of the members of a line of records.jsonl.
 const (
 	fieldAccepted       = "accepted_histogram"
-	fieldSteps          = "steps"
+	fieldSteps          = "num_steps"
 	fieldAcceptedTokens = "accepted_tokens"
 	fieldDraftedTokens  = "drafted_tokens"
 )
