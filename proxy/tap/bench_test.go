@@ -80,6 +80,29 @@ func benchTap(b *testing.B, events [][]byte, keep bool) {
 	}
 }
 
+// TestEventAllocations: an event costs at most one allocation, whatever it is counted by.
+func TestEventAllocations(t *testing.T) {
+	f := func(name string, event []byte) {
+		t.Helper()
+		tap := New(Options{Route: RouteChat, KeepText: true})
+		tap.Head(200, "text/event-stream", "")
+		tap.Observe(0, []byte(roleEvent))
+		i := 0
+		got := testing.AllocsPerRun(2000, func() {
+			i++
+			tap.Observe(time.Duration(i), event[:len(event)/2])
+			tap.Observe(time.Duration(i), event[len(event)/2:])
+		})
+		if got > 1 || len(tap.chunks) != 2001 {
+			t.Errorf("%s: got %v allocations an event, %d chunks", name, got, len(tap.chunks))
+		}
+	}
+	f("text", []byte(hiEvent))
+	f("token ids", []byte(`data: {"id":"c","choices":[{"index":0,"delta":{"content":"a\u00e9"},"finish_reason":null,"token_ids":[1,2,3]}]}`+"\r\n\r\n"))
+	f("logprobs", []byte(`data: {"choices":[{"index":0,"delta":{"content":"a"},"logprobs":{"content":[{"token":"a","bytes":[97],"top_logprobs":[]}]}}]}`+"\n\n"))
+	f("timings", []byte(`data: {"choices":[{"index":0,"delta":{"content":"a"}}],"system_fingerprint":"b1-c","timings":{"predicted_n":4}}`+"\n\n"))
+}
+
 // BenchmarkAnswer is a whole answer of 200 events, from New to Fill.
 func BenchmarkAnswer(b *testing.B) {
 	c, ok := readCapture(b, "testdata/vllm-0.32/nd-chat-stream-ignoreeos")

@@ -3,7 +3,8 @@ package tap
 // event is what one event of a stream, or a whole body, says. Its byte slices
 // are raw JSON values inside the data that was parsed, nil where absent or null.
 type event struct {
-	whole bool // a body, not an event of a stream
+	whole   bool // a body, not an event of a stream
+	tooMany bool // choices beyond maxChoices were skipped
 
 	id, model, object, fingerprint []byte
 
@@ -107,6 +108,10 @@ func (e *event) metrics(b []byte, i int) int {
 }
 
 func (e *event) choice(b []byte, i int) int {
+	if len(e.choices) == maxChoices {
+		e.tooMany = true
+		return skip(b, i)
+	}
 	e.choices = append(e.choices, choice{ids: -1, logprobs: -1})
 	c := &e.choices[len(e.choices)-1]
 	return members(b, i, func(key []byte, i int) int { return c.member(b, key, i) })

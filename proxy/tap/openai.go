@@ -7,6 +7,8 @@ import (
 // maxChoices bounds the choices of an answer that are told apart.
 const maxChoices = 1024
 
+const tooManyChoices = "the answer has more choices than are told apart"
+
 // choiceState is what a stream has said of one choice so far.
 type choiceState struct {
 	index     int
@@ -38,6 +40,7 @@ func (t *Tap) completion(e *event) {
 	for i := range e.choices {
 		t.choice(e, &e.choices[i])
 	}
+	t.expect(!e.tooMany, tooManyChoices)
 	t.totals(e)
 	t.statistics(e)
 }
@@ -58,7 +61,7 @@ func (t *Tap) identify(e *event) {
 func (t *Tap) choice(e *event, c *choice) {
 	s := t.state(c.index)
 	if s == nil {
-		t.warn("more choices than are told apart")
+		t.warn(tooManyChoices)
 		return
 	}
 	if !e.whole {
@@ -184,6 +187,7 @@ func (t *Tap) statistics(e *event) {
 	for i := range e.choices {
 		c := &e.choices[i]
 		switch {
+		case t.state(c.index) == nil:
 		case c.spec != nil:
 			t.trtllm(c.index, c.spec)
 		case c.sparse != nil:

@@ -124,32 +124,23 @@ func readSpec(engine string, value []byte, names specNames) specRead {
 		case names.length:
 			s.DraftLength = n
 		case names.perAccepted:
-			s.PerStepAccepted, _ = perStep(v)
+			s.PerStepAccepted = naturals(v)
 		case names.perDrafted:
-			s.PerStepDrafted, _ = perStep(v)
+			s.PerStepDrafted = naturals(v)
 		}
 		return end
 	})
 	return s
 }
 
-func perStep(v []byte) ([]int, bool) {
-	list, ok := naturals(v)
-	if !ok {
-		return nil, false
-	}
-	return list, true
-}
-
 // histogram reads a list, or the object of counts by accepted drafts that vLLM had before its
 // release. A bucket that is no count makes the whole histogram missing.
 func histogram(v []byte) []int {
 	if len(v) == 0 || v[0] != '{' {
-		list, _ := perStep(v)
-		if len(list) == 0 {
-			return nil
+		if list := naturals(v); len(list) > 0 {
+			return list
 		}
-		return list
+		return nil
 	}
 	var list []int
 	ok := true

@@ -48,6 +48,7 @@ func TestSSEGrammar(t *testing.T) {
 	f("data: a\n\ndata: b\n\n", "a", "b")
 	f("data: a\r\n\r\ndata: b\r\n\r\n", "a", "b")                         // CRLF
 	f("data: a\r\rdata: b\r\r", "a", "b")                                 // CR
+	f("data: a\r\ndata: b\r\n\r\n", "a\nb")                               // an LF after a CR is no blank line
 	f("data: a\r\n\rdata: b\n\r\n", "a", "b")                             // mixed
 	f("data:a\n\n", "a")                                                  // no space
 	f("data:  a\n\n", " a")                                               // one space is removed, not two

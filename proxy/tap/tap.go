@@ -85,6 +85,7 @@ func (t *Tap) Reset(o Options) {
 	}
 	lines := t.sse
 	lines.reset(o.MaxEvent)
+	clear(t.event.choices[:cap(t.event.choices)]) // they point into buffers
 	*t = Tap{
 		options: o, sse: lines, body: keep(t.body), onEvent: t.onEvent,
 		event: event{choices: t.event.choices[:0]}, choices: t.choices[:0],

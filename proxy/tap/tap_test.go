@@ -263,3 +263,19 @@ func TestCountsDoNotChangeTheChunks(t *testing.T) {
 		t.Fatal("nothing compared")
 	}
 }
+
+// TestManyChoices bounds what an answer with absurdly many choices costs.
+func TestManyChoices(t *testing.T) {
+	body := `{"choices":[` + strings.Repeat("{},", 100_000) + `{}]}`
+	tap := New(Options{Route: RouteChat})
+	tap.Head(200, "application/json", "")
+	tap.Observe(1, []byte(body))
+	for i := range 5000 {
+		tap.event.parse(fmt.Appendf(nil, `{"choices":[{"index":%d,"speculative_decoding":{"num_spec_steps":1,"total_accepted_draft_tokens":1}}]}`, i))
+		tap.apply(&tap.event)
+	}
+	tap.End(1, true)
+	if len(tap.event.choices) > maxChoices || len(tap.choices) > maxChoices || len(tap.stats) > maxChoices || !slices.Contains(tap.warnings, tooManyChoices) {
+		t.Errorf("got %d, %d, %d; warnings %q", len(tap.event.choices), len(tap.choices), len(tap.stats), tap.warnings)
+	}
+}

@@ -225,19 +225,18 @@ func naturalFloat(value []byte) (int, bool) {
 	return int(f), true
 }
 
-// naturals reads a raw JSON array of whole numbers; ok is false where it is something else.
-func naturals(value []byte) (list []int, ok bool) {
-	ok = len(value) > 0 && value[0] == '['
-	if !ok {
-		return nil, false
-	}
-	list = []int{}
-	array(value, 0, func(i int) int {
+// naturals reads a raw JSON array of whole numbers; nil where it is something else.
+func naturals(value []byte) []int {
+	list, ok := []int{}, true
+	end := array(value, 0, func(i int) int {
 		v, end := raw(value, i)
 		n, isNumber := natural(v)
 		ok = ok && isNumber
 		list = append(list, n)
 		return end
 	})
-	return list, ok
+	if end < 0 || !ok {
+		return nil
+	}
+	return list
 }
