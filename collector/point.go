@@ -1,6 +1,25 @@
 package collector
 
-import "errors"
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// The files of a point that have one name whatever the data set.
+const (
+	FileAcceptance    = "acceptance_rate.json"
+	FileTiming        = "timing.json"
+	FileSpecBench     = "specbench_results.json"
+	FileConfiguration = "configuration.json"
+	FileSpeculation   = "speculation.json"
+	FileRecords       = "records.jsonl"
+)
 
 // Point is one temperature at one concurrency: what was asked and every Record of it.
 type Point struct {
@@ -13,13 +32,238 @@ type Point struct {
 	described bool // the Run was read from a run line
 }
 
-// Files returns the text of every file of the Point by its name.
-func (p Point) Files() (map[string][]byte, Summary, error) {
-	return nil, Summary{}, errors.New("cannot make files of a point")
+// results are the objects that the files of a point are made of.
+type results struct {
+	acceptance, timing Object
+	files              map[string][]byte // the files that are never appended to
+	summary            Summary
 }
 
-// Write writes the files of the Point into dir, which exists.
+// Files returns the text of every file of the Point by its name, as in an empty folder.
+func (p Point) Files() (map[string][]byte, Summary, error) {
+	return p.filesOver(func(string) ([]byte, error) { return nil, nil })
+}
+
+// filesOver returns the files. old returns what a file holds that is appended to, nil where there is none.
+func (p Point) filesOver(old func(name string) ([]byte, error)) (map[string][]byte, Summary, error) {
+	r, err := p.results()
+	if err != nil {
+		return nil, Summary{}, err
+	}
+	for name, object := range map[string]Object{FileAcceptance: r.acceptance, FileTiming: r.timing} {
+		before, err := old(name)
+		if err != nil {
+			return nil, Summary{}, err
+		}
+		if r.files[name], err = AppendResult(before, object); err != nil {
+			return nil, Summary{}, fmt.Errorf("cannot append to %q: %w", name, err)
+		}
+	}
+	return r.files, r.summary, nil
+}
+
+func (p Point) results() (results, error) {
+	s := p.selected()
+	if err := p.refuse(s); err != nil {
+		return results{}, err
+	}
+	spec, err := p.speculation(s)
+	if err != nil {
+		return results{}, err
+	}
+	turns := s.inOrderOfEnd()
+	timed := make([]Turn, len(turns))
+	for i, t := range turns {
+		timed[i] = Turn{Times: t.times, Tokens: t.completion()}
+	}
+	timing, err := Timing(timed, p.Run.GPUs)
+	if err != nil {
+		return results{}, err
+	}
+	spec.Warnings = append(spec.Warnings, timing.Warnings...)
+	convs := s.conversations(p, p.view())
+	r := results{timing: timing.Object(), summary: p.summary(s, spec, timing)}
+	if r.acceptance, err = Acceptance(p.Run.Metric, convs); err != nil {
+		return results{}, err
+	}
+	if r.files, err = p.ownFiles(s, convs, spec, r.acceptance); err != nil {
+		return results{}, err
+	}
+	return r, nil
+}
+
+// refuse says why the point cannot be made. A lenient point only needs one conversation.
+func (p Point) refuse(s selection) error {
+	if len(s.convs) == 0 && len(s.failures) == 0 {
+		return fmt.Errorf("cannot make point %q: none of its %d records belongs to a conversation", p.Run.Point, len(p.Records))
+	}
+	if len(s.failures) == 0 || p.Lenient && len(s.convs) > 0 {
+		return nil
+	}
+	return fmt.Errorf("cannot make point %q: %w", p.Run.Point, failuresError(s.failures))
+}
+
+// failuresListed bounds how many turns of one reason an error names.
+const failuresListed = 5
+
+// failuresError lists failures by reason.
+func failuresError(failures []Failure) error {
+	byReason := map[string][]Failure{}
+	var order []string
+	for _, f := range failures {
+		if len(byReason[f.Reason]) == 0 {
+			order = append(order, f.Reason)
+		}
+		byReason[f.Reason] = append(byReason[f.Reason], f)
+	}
+	var parts []string
+	for _, why := range order {
+		list := byReason[why]
+		var names []string
+		for _, f := range list[:min(len(list), failuresListed)] {
+			names = append(names, fmt.Sprintf("%d/%d", f.Conversation, f.Turn))
+		}
+		if len(list) > failuresListed {
+			names = append(names, "...")
+		}
+		part := fmt.Sprintf("%d %s (conversation/turn %s)", len(list), why, strings.Join(names, ", "))
+		if list[0].Detail != "" {
+			part += ": " + list[0].Detail
+		}
+		parts = append(parts, part)
+	}
+	return errors.New(strings.Join(parts, "; "))
+}
+
+// ownFiles makes the files that hold this run only.
+func (p Point) ownFiles(s selection, convs []Conversation, spec Speculation, acceptance Object) (map[string][]byte, error) {
+	files := map[string][]byte{}
+	text, err := indented(spec)
+	if err != nil {
+		return nil, fmt.Errorf("cannot write %s: %w", FileSpeculation, err)
+	}
+	files[FileSpeculation] = text
+	if p.Run.Metric == MetricSpecBench {
+		files[FileSpecBench] = AppendIndented(nil, acceptance)
+	}
+	if p.Run.Configuration != nil {
+		files[FileConfiguration] = slices.Clone(p.Run.Configuration)
+	}
+	if !s.hasTexts() {
+		return files, nil
+	}
+	for _, c := range convs {
+		for i := range c.Turns {
+			if c.Turns[i].Reply, err = Postprocess(p.Run.Postprocess, c.Turns[i].Reply); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if files[ResponsesFile(p.Run.Metric)], err = Responses(p.Run.Metric, convs); err != nil {
+		return nil, err
+	}
+	return files, nil
+}
+
+// hasTexts says that every measured turn has its prompt and its reply.
+func (s selection) hasTexts() bool {
+	for _, c := range s.convs {
+		for t, turn := range c.turns {
+			asked := t < len(c.question.Prompts)
+			if turn.rec.Prompt == "" && !(asked && turn.rec.Reply != "") {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// indented is encoding/json's text with four spaces a level, as the other files of a point have.
+func indented(v any) ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "    ")
+	err := enc.Encode(v)
+	return b.Bytes(), err
+}
+
+// Write writes the files of the Point into dir, which exists, and syncs them.
+// acceptance_rate.json and timing.json are appended to where they exist. Nothing
+// is written where the point cannot be made.
 func (p Point) Write(dir string) (Summary, error) {
-	_, s, err := p.Files()
-	return s, err
+	files, summary, err := p.filesOver(func(name string) ([]byte, error) {
+		old, err := os.ReadFile(filepath.Join(dir, name))
+		if errors.Is(err, os.ErrNotExist) {
+			return nil, nil
+		}
+		return old, err
+	})
+	if err != nil {
+		return Summary{}, err
+	}
+	for name, text := range files {
+		if err := writeSynced(filepath.Join(dir, name), text); err != nil {
+			return Summary{}, err
+		}
+	}
+	return summary, syncFolder(dir)
+}
+
+// WriteRecords writes the run line and all Records to a new file at path and syncs it.
+func (p Point) WriteRecords(path string, texts Texts) error {
+	var b bytes.Buffer
+	line, err := encodeRun(p.Run, texts == KeepTexts)
+	if err != nil {
+		return fmt.Errorf("cannot encode run: %w", err)
+	}
+	b.Write(line)
+	for _, r := range p.Records {
+		if line, err = encodeRecord(r, texts == KeepTexts); err != nil {
+			return fmt.Errorf("cannot encode record %q: %w", r.ID, err)
+		}
+		b.Write(line)
+	}
+	return writeSynced(path, b.Bytes())
+}
+
+// Texts says what happens to prompts and replies on the way to a file.
+type Texts int
+
+// The two choices of Texts. The zero Texts drops them.
+const (
+	DropTexts Texts = iota
+	KeepTexts
+)
+
+// writeSynced replaces the file at path, by a temporary file beside it, so that an
+// appended file is never half written.
+func writeSynced(path string, text []byte) (err error) {
+	f, err := os.CreateTemp(filepath.Dir(path), ".spectap-*")
+	if err != nil {
+		return fmt.Errorf("cannot write %q: %w", path, err)
+	}
+	_, err = f.Write(text)
+	if err == nil {
+		err = f.Chmod(0o644)
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		return errors.Join(fmt.Errorf("cannot write %q: %w", path, err), os.Remove(f.Name()))
+	}
+	return nil
+}
+
+// syncFolder makes the names in dir durable.
+func syncFolder(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return fmt.Errorf("cannot sync folder: %w", err)
+	}
+	return errors.Join(d.Sync(), d.Close())
 }

@@ -45,3 +45,33 @@ type Summary struct {
 	Audit          string   `json:"audit"`
 	Warnings       []string `json:"warnings"`
 }
+
+// summary makes the row of a point.
+func (p Point) summary(s selection, spec Speculation, t TimingResult) Summary {
+	row := Summary{
+		Point: p.Run.Point, Temperature: p.Run.Temperature, Concurrency: p.Run.Concurrency,
+		Conversations: len(s.convs), LeftOut: spec.LeftOut, Incomplete: len(s.failures) > 0,
+		View: spec.View, AverageAL: spec.Client.AverageAL,
+		ClientAL: spec.Client.AverageAL, ClientALInterval: spec.Client.interval(),
+		ServerAL: spec.Server.AverageAL, ServerALInterval: spec.Server.interval(),
+		OutputTPS: t.OutputTPS, OutputTPSPerGPU: t.OutputTPSPerGPU,
+		BlocksCame: spec.Blocks.Came, BlocksExpected: spec.Blocks.Expected,
+		Audit: spec.Audit.Verdict, Warnings: spec.Warnings,
+	}
+	if spec.View == ViewServer {
+		row.AverageAL = spec.Server.AverageAL
+	}
+	for _, c := range s.convs {
+		row.Requests += len(c.turns)
+	}
+	for _, r := range p.Records {
+		row.Failed += count(r.ErrorKind != "")
+	}
+	if mean, _ := meanAndMedian(t.GenerationTPS); mean != nil {
+		row.DecodeTPSPerUser = *mean
+	}
+	if mean, median := meanAndMedian(t.TTFT); mean != nil {
+		row.TTFTMean, row.TTFTP50 = *mean, *median
+	}
+	return row
+}

@@ -1,0 +1,266 @@
+package collector
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// Where the chunk lengths of a turn come from (TurnLengths.Source).
+const (
+	SourceExact  = "exact"        // block and events agree: one event is one engine step
+	SourceEvents = "events"       // no block; the events' token counts alone
+	SourceSplit  = "events_split" // the same, with the last event split into the two steps that it merges
+	SourceBlock  = "block"        // the block alone: the events carry no counts, or some were merged
+)
+
+// TurnLengths are the chunk lengths of a turn and how they were found.
+type TurnLengths struct {
+	Lengths        []int
+	Source         string // one of the Source constants
+	DraftlessSteps int    // decode steps without drafts; known where Source is SourceExact, else at least as many
+	CutTokens      int    // tokens that the last step promised and the reply does not have; as above
+	Merged         bool   // events merged several engine steps or left some out
+	EOSEnded       bool   // the reply ended at the tokenizer's EOS
+}
+
+// LengthRules are what a turn's lengths depend on besides its own Record.
+type LengthRules struct {
+	DraftLength    int  // k, the configured drafts a step; 0 where nobody said
+	BlocksReported bool // the server reports statistics blocks, so a whole answer without one lost it
+	IgnoreEOS      bool
+}
+
+// LengthRules are the rules of a Point: the largest k that any Record or the
+// counters show, and whether any Record has a block.
+func (p Point) LengthRules() LengthRules {
+	rules := LengthRules{IgnoreEOS: p.Run.IgnoreEOS}
+	for _, r := range p.Records {
+		if r.Spec == nil {
+			continue
+		}
+		rules.DraftLength = max(rules.DraftLength, r.Spec.DraftLength, len(r.Spec.Accepted)-1)
+		rules.BlocksReported = rules.BlocksReported || r.Spec.Accepted != nil
+	}
+	if rules.DraftLength == 0 && p.Run.After != nil {
+		rules.DraftLength = len(p.Run.After.AcceptedPerPos)
+	}
+	if p.Run.NoSpecStats {
+		rules.BlocksReported = false
+	}
+	return rules
+}
+
+var (
+	errSeveralChoices = errors.New("the answer has several choices")
+	errNoStatistics   = errors.New("the answer has neither a statistics block nor token counts on its events; measure with continuous usage (--measure tokens)")
+)
+
+// ServerLengths are the lengths of the server's view: HistogramLengths of the
+// block, and what ClientLengths finds where there is none.
+func (rules LengthRules) ServerLengths(r *Record) (TurnLengths, error) {
+	if several(r) {
+		return TurnLengths{}, errSeveralChoices
+	}
+	if hist := block(r); hist != nil {
+		return rules.fromBlock(r, hist), nil
+	}
+	return rules.ClientLengths(r)
+}
+
+// ClientLengths are the lengths that specdec_bench would have counted. With n
+// verify steps, S = 1 + sum (j+1)h[j] their tokens and the prefill's, c the
+// tokens of the reply, M the events with tokens, m those of the last event:
+//
+//	P = M - 1 - n      decode steps without drafts, P >= 0
+//	O = S + P - c      tokens cut from the last step, 0 <= O, m + O <= k + 1
+//
+// If that holds, and the lengths made of the block (1, P ones, j+1 for each step,
+// one m+O replaced by m) are the events' counts, every event is one engine step
+// and the lengths are exact. Source: metric-parity 4.4.
+func (rules LengthRules) ClientLengths(r *Record) (TurnLengths, error) {
+	if several(r) {
+		return TurnLengths{}, errSeveralChoices
+	}
+	counts, hist := eventCounts(r), block(r)
+	switch {
+	case counts == nil && hist == nil:
+		return TurnLengths{}, errNoStatistics
+	case counts == nil:
+		return rules.fromBlock(r, hist), nil
+	case hist == nil:
+		return rules.fromEvents(r, counts), nil
+	}
+	draftless, cut, ok := rules.reconcile(hist, counts)
+	if !ok || incomplete(r, counts) {
+		t := rules.fromBlock(r, hist)
+		t.Merged = true
+		return t, nil
+	}
+	eos := rules.eosEnded(r)
+	return TurnLengths{Lengths: cutEOS(counts, eos), Source: SourceExact, DraftlessSteps: draftless, CutTokens: cut, EOSEnded: eos}, nil
+}
+
+// fromBlock uses the block alone. d = c - S is then a bound of P where it is
+// positive and of O where it is negative.
+func (rules LengthRules) fromBlock(r *Record, hist []int) TurnLengths {
+	t := TurnLengths{Lengths: HistogramLengths(hist), Source: SourceBlock, EOSEnded: rules.eosEnded(r)}
+	if r.Usage != nil {
+		_, tokens := histogramSums(hist)
+		t.DraftlessSteps = max(0, r.Usage.CompletionTokens-1-tokens)
+		t.CutTokens = max(0, 1+tokens-r.Usage.CompletionTokens)
+	}
+	return t
+}
+
+// fromEvents uses the events alone. vLLM with asynchronous scheduling can lose
+// the block because it merges the last two steps into one event, so a whole
+// answer without a block on a server that reports blocks has its last event split
+// again. Its two parts are not known: k+1 and the rest where it has more, else
+// one token for the last. Sum and number, and so AL, are the same for every split.
+func (rules LengthRules) fromEvents(r *Record, counts []int) TurnLengths {
+	t := TurnLengths{Source: SourceEvents, EOSEnded: rules.eosEnded(r), Merged: incomplete(r, counts)}
+	last := counts[len(counts)-1]
+	if rules.BlocksReported && r.SpecMissing == MissingNotReported && r.Finish != "" && last >= 2 {
+		first := last - 1
+		if k := rules.DraftLength; k > 0 && last > k+1 {
+			first = k + 1
+		}
+		counts = append(counts[:len(counts)-1], first, last-first)
+		t.Source = SourceSplit
+	}
+	if k := rules.DraftLength; k > 0 && slices.Max(counts) > k+1 {
+		t.Merged = true
+	}
+	t.Lengths = cutEOS(counts, t.EOSEnded)
+	return t
+}
+
+// reconcile checks the identity above; ok is false where events were merged.
+func (rules LengthRules) reconcile(hist, counts []int) (draftless, cut int, ok bool) {
+	n, tokens := histogramSums(hist)
+	total := 0
+	for _, m := range counts {
+		total += m
+	}
+	last := counts[len(counts)-1]
+	draftless = len(counts) - 1 - n
+	cut = 1 + tokens + draftless - total
+	longest := max(len(hist), rules.DraftLength+1)
+	if draftless < 0 || cut < 0 || last+cut > longest || slices.Max(counts) > longest {
+		return 0, 0, false
+	}
+	want := make([]int, longest+1) // lengths that the block promises, by length
+	want[1] = 1 + draftless
+	for j, steps := range hist {
+		want[j+1] += steps
+	}
+	want[last+cut]--
+	want[last]++
+	for _, m := range counts {
+		want[m]--
+	}
+	for _, left := range want {
+		if left != 0 {
+			return 0, 0, false
+		}
+	}
+	return draftless, cut, true
+}
+
+// histogramSums returns the verify steps of a histogram and their tokens, bonus tokens included.
+func histogramSums(hist []int) (steps, tokens int) {
+	for j, n := range hist {
+		steps += n
+		tokens += n * (j + 1)
+	}
+	return steps, tokens
+}
+
+// cutEOS takes the tokenizer's EOS off the last event, as StreamChunks does. It may change counts.
+func cutEOS(counts []int, eos bool) []int {
+	if !eos {
+		return counts
+	}
+	last := len(counts) - 1
+	if counts[last] == 1 {
+		return counts[:last]
+	}
+	counts[last]--
+	return counts
+}
+
+// block returns the histogram of a Record's statistics block. One that cannot be
+// (negative, or more steps than the reply has tokens) counts as none.
+func block(r *Record) []int {
+	if r.Spec == nil || r.Spec.Accepted == nil {
+		return nil
+	}
+	limit := 1 << 24
+	if r.Usage != nil {
+		limit = max(r.Usage.CompletionTokens, 1)
+	}
+	steps := 0
+	for _, n := range r.Spec.Accepted {
+		if steps += n; n < 0 || steps > limit {
+			return nil
+		}
+	}
+	return r.Spec.Accepted
+}
+
+// eventCounts returns the tokens of each event that brought some, or nil where
+// the server did not say them. A body that did not stream has one event and no steps.
+func eventCounts(r *Record) []int {
+	if !r.Stream {
+		return nil
+	}
+	counts := make([]int, 0, len(r.Chunks)+1)
+	for _, c := range r.Chunks {
+		if c.Tokens > 0 {
+			counts = append(counts, c.Tokens)
+		}
+	}
+	if len(counts) == 0 {
+		return nil
+	}
+	return counts
+}
+
+// incomplete says that the events' counts do not add up to the reply's tokens.
+func incomplete(r *Record, counts []int) bool {
+	if r.Usage == nil {
+		return false
+	}
+	total := 0
+	for _, m := range counts {
+		total += m
+	}
+	return total != r.Usage.CompletionTokens
+}
+
+func several(r *Record) bool {
+	return r.SpecMissing == MissingSeveralChoices || slices.ContainsFunc(r.Chunks, func(c Chunk) bool { return c.Choice != 0 })
+}
+
+// eosEnded says that the reply ended at the tokenizer's EOS, which is the last
+// token of the counts: finish_reason "stop" without a stop reason. A stop token
+// other than EOS has its id there, and a stop string its text.
+func (rules LengthRules) eosEnded(r *Record) bool {
+	if rules.IgnoreEOS || bytes.Equal(r.SamplingSent["ignore_eos"], []byte("true")) {
+		return false
+	}
+	return (r.Finish == "stop" || r.Finish == "tool_calls") && r.StopReason == ""
+}
+
+// reason names the cause of an error of ClientLengths, for counting.
+func reason(err error) string {
+	switch {
+	case errors.Is(err, errSeveralChoices):
+		return MissingSeveralChoices
+	case errors.Is(err, errNoStatistics):
+		return "no_statistics"
+	}
+	return fmt.Sprint(err)
+}
