@@ -20,7 +20,7 @@ func StreamChunks(counts []int, start float64, arrivals []float64, eosEnded bool
 	for i, count := range counts {
 		length := count - seen
 		seen = max(seen, count)
-		if i == len(counts)-1 && eosEnded && length > 0 {
+		if i == len(counts)-1 && eosEnded {
 			length--
 		}
 		if length > 0 {

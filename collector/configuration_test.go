@@ -40,7 +40,7 @@ func TestConfigurationSecrets(t *testing.T) {
 		MTBench:       &path,
 		RuntimeParams: Object{{"engine_args", []any{Object{{"api_key", "hunter2"}}}}},
 		ServingConfig: json.RawMessage(`{"root": {"Hf_Token": "hunter2"}, "max_model_len": 8192}`),
-		Argv:          []string{"spectap", "--api_key", "hunter2", "--url=http://me:hunter2@h:8000/v1", "--upstream", "https://hunter2@h", "--url", "me:hunter2@h"},
+		Argv:          []string{"spectap", "--api_key", "hunter2", "--url=http://me:hunter2@h:8000/v1", "--upstream", "https://hunter2@h", "--url", "me:hunter2@h", "--url=me:hunter2@h"},
 		Extra:         Object{{"measure", "tokens"}, {"client_secret", "hunter2"}},
 	}
 	for _, text := range []string{string(c.JSON()), marshal(t, c)} {
@@ -126,6 +126,10 @@ func TestCheckpoint(t *testing.T) {
 	f(dir, `{"path": "DIR", "size_bytes": 7, "index_sha256": "`+emptyObject+`", "index_source": "config.json"}`)
 	write("model.safetensors.index.json", "{}") // an index without shards
 	f(dir, `{"path": "DIR", "size_bytes": 2, "index_sha256": "`+emptyObject+`", "index_source": "model.safetensors.index.json"}`)
+	write("model.safetensors.index.json", `{"weight_map": {"a": "sub/weights.bin", "b": "sub/weights.bin", "c": "absent"}}`)
+	if size, _ := Checkpoint(dir).Get("size_bytes"); size != int64(5+79) { // a shard counts once
+		t.Errorf("got %v bytes, want 84", size)
+	}
 	write("model.safetensors.index.json", "{broken")
 	f(dir, `{"path": "DIR"}`)
 	f(filepath.Join(dir, "config.json"), `{"path": "DIR/config.json"}`)

@@ -11,7 +11,8 @@ import (
 	"testing"
 )
 
-// goldenDirVar names a folder with more cases than testdata has, at any depth.
+// goldenDirVar names a folder with more cases than testdata has, at any depth; a
+// relative one is looked for from the package's folder and from the module's root.
 const goldenDirVar = "SPECTAP_GOLDEN_DIR"
 
 // goldenRun is the input.json of a case (testdata/golden/specdec_bench).
@@ -117,6 +118,9 @@ func TestGolden(t *testing.T) {
 		t.Fatalf("got %d cases in testdata, want at least 25", len(cases))
 	}
 	if dir := os.Getenv(goldenDirVar); dir != "" {
+		if _, err := os.Stat(dir); err != nil && !filepath.IsAbs(dir) {
+			dir = filepath.Join("..", dir)
+		}
 		more := goldenCases(t, dir)
 		if len(more) == 0 {
 			t.Fatalf("%s=%q has no folder with an input.json", goldenDirVar, dir)

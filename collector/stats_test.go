@@ -61,3 +61,14 @@ func TestPairwiseSum(t *testing.T) {
 		}
 	}
 }
+
+// TestQuantileUpperHalf: from g = 0.5 on numpy counts from the upper neighbour,
+// which shows in the last digit: 0.1 + 0.3 * 0.75 would be 0.32500000000000007.
+func TestQuantileUpperHalf(t *testing.T) {
+	if got := Quantile([]float64{0.1, 0.4}, 0.75); got != 0.325 {
+		t.Errorf("got %v, want 0.325", got)
+	}
+	if got := Quantile(nil, 0.5); !math.IsNaN(got) {
+		t.Errorf("no numbers: got %v, want NaN", got)
+	}
+}
