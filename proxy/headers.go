@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"bufio"
 	"bytes"
 
 	"github.com/valyala/fasthttp"
@@ -26,23 +27,35 @@ func copyRequestHeaders(dst, src *fasthttp.RequestHeader, tapped bool) {
 }
 
 // copyResponseHeaders copies status and end-to-end fields of a response.
-// Content-Length and Transfer-Encoding are the caller's. The upstream's Date is
-// lost where the server of dst writes its own (Server.NoDefaultDate).
+// Content-Length and Transfer-Encoding are the caller's. The upstream's Date
+// stays where the server of dst writes none (Server.NoDefaultDate).
 func copyResponseHeaders(dst, src *fasthttp.ResponseHeader) {
+	setDate(dst, src.Peek(fasthttp.HeaderDate))
 	dst.SetStatusCode(src.StatusCode())
 	dst.SetStatusMessage(src.StatusMessage())
 	dst.SetNoDefaultContentType(true)
+	src.SetNoDefaultContentType(true) // or All invents one
 	named := src.PeekAll(fasthttp.HeaderConnection)
 	for key, value := range src.All() {
 		if hopByHop(key) || namedBy(named, key) {
 			continue
 		}
-		if isField(key, fasthttp.HeaderDate) {
-			dst.SetCanonical(key, value) // Add leaves the date to the server
-			continue
-		}
 		dst.AddBytesKV(key, value)
 	}
+}
+
+// setDate empties h but for a Date, and does nothing without one. fasthttp's
+// setters leave Date to its server; only its parser stores one.
+func setDate(h *fasthttp.ResponseHeader, date []byte) {
+	if len(date) == 0 {
+		return
+	}
+	head := append([]byte("HTTP/1.1 200 OK\r\nContent-Length: 0\r\nDate: "), date...)
+	head = append(head, "\r\n\r\n"...)
+	if err := h.Read(bufio.NewReaderSize(bytes.NewReader(head), len(head))); err != nil {
+		return // a date that no parser takes is not worth a failed request
+	}
+	h.Del(fasthttp.HeaderContentLength)
 }
 
 // hopByHop reports whether a field is for one connection only (RFC 9110 section

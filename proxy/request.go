@@ -29,7 +29,7 @@ type Request struct {
 	Problem   string // why a body that the policy would have changed went on unchanged; ""
 }
 
-// samplingMembers are the members of Record.SamplingClient and SamplingSent.
+// samplingMember reports whether a member belongs into Record.SamplingClient and SamplingSent.
 // Values of these names are numbers and switches, never content.
 func samplingMember(name string) bool {
 	switch name {

@@ -1,8 +1,8 @@
 package proxy
 
 import (
+	"bytes"
 	"encoding/json"
-	"strings"
 
 	"spectap/proxy/tap"
 )
@@ -110,7 +110,7 @@ func editOf(edits []Edit, key string) int {
 
 // unescape decodes the text between the quotes of a JSON string. What cannot be decoded is returned as it is.
 func unescape(raw []byte) string {
-	if strings.IndexByte(string(raw), '\\') < 0 {
+	if bytes.IndexByte(raw, '\\') < 0 {
 		return string(raw)
 	}
 	quoted := make([]byte, 0, len(raw)+2)
