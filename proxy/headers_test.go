@@ -73,10 +73,10 @@ func served(t *testing.T, src *fasthttp.ResponseHeader) string {
 		t.Fatal(err)
 	}
 	defer func() { _ = conn.Close() }()
-	return exchange(t, conn)
+	return readHead(t, conn)
 }
 
-func exchange(t *testing.T, conn net.Conn) string {
+func readHead(t *testing.T, conn net.Conn) string {
 	t.Helper()
 	if _, err := conn.Write([]byte("GET / HTTP/1.1\r\nHost: h\r\n\r\n")); err != nil {
 		t.Fatal(err)
