@@ -93,9 +93,7 @@ func readParquet(path string) ([]collector.Question, error) {
 // a list and its elements ("list.element", "list.item", "array"), so only the
 // first name of a leaf's path counts.
 type speedColumns struct {
-	id, turns   int
-	category    int
-	hasCategory bool
+	id, turns, category int // category: -1 where there is none
 }
 
 func findColumns(leaves [][]string) (speedColumns, error) {
@@ -103,7 +101,6 @@ func findColumns(leaves [][]string) (speedColumns, error) {
 		return slices.IndexFunc(leaves, func(path []string) bool { return path[0] == name })
 	}
 	c := speedColumns{id: find("question_id"), turns: find("turns"), category: find("category")}
-	c.hasCategory = c.category >= 0
 	if c.id < 0 || c.turns < 0 {
 		return c, errors.New("want the columns question_id, category and turns of a prepared SPEED-Bench file")
 	}
@@ -146,24 +143,38 @@ func (c speedColumns) question(row parquet.Row) collector.Question {
 		case c.id:
 			q.ID = speedID(v)
 		case c.turns:
-			q.Prompts = append(q.Prompts, string(v.ByteArray()))
-		}
-		if c.hasCategory && v.Column() == c.category {
-			q.Category = string(v.ByteArray())
+			if turn, ok := stringIn(v); ok {
+				q.Prompts = append(q.Prompts, turn)
+			}
+		case c.category: // -1 where there is none, which is no column
+			q.Category, _ = stringIn(v)
 		}
 	}
 	q.Turns = len(q.Prompts)
 	return q
 }
 
-// speedID keeps the id's type.
+// speedID keeps the id's type: a string or a whole number. Others are none.
 func speedID(v parquet.Value) json.RawMessage {
 	switch v.Kind() {
 	case parquet.Int32, parquet.Int64:
 		return json.RawMessage(v.String())
 	}
-	id, _ := json.Marshal(string(v.ByteArray())) // a string always marshals
+	text, ok := stringIn(v)
+	if !ok {
+		return nil
+	}
+	id, _ := json.Marshal(text) // a string always marshals
 	return id
+}
+
+// stringIn copies a value that holds bytes; to ask another one for them reads
+// memory that is not there.
+func stringIn(v parquet.Value) (string, bool) {
+	if v.Kind() != parquet.ByteArray && v.Kind() != parquet.FixedLenByteArray {
+		return "", false
+	}
+	return string(v.ByteArray()), true
 }
 
 // checkSpeedBench refuses chosen rows whose text was never fetched.
