@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"spectap/collector"
 )
@@ -207,6 +208,9 @@ func eachLine(text []byte, f func(line []byte) (collector.Question, error)) ([]c
 	}
 	for i, line := range strings.Split(body, "\n") {
 		q, err := f([]byte(line))
+		if err == nil && !utf8.ValidString(line) {
+			err = errors.New("is not UTF-8")
+		}
 		if err != nil {
 			return nil, fmt.Errorf("line %d: %w", i+1, err)
 		}

@@ -127,6 +127,7 @@ func TestMalformedQuestions(t *testing.T) {
 	f("specbench", `{"question_id": null, "category": "c", "turns": ["a"]}`, `line 1: cannot use "question_id" null`)
 	f("specbench", `{"question_id": 1, "category": 2, "turns": ["a"]}`, `line 1: cannot use "category"`)
 	f("specbench", spec+"\xff{}", "line 2")
+	f("mtbench", "{\"turns\": [\"a\", \"\xff\"]}", "line 1: is not UTF-8")
 }
 
 // MT-Bench has positional ids and categories, whatever the file says.

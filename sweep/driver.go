@@ -102,7 +102,7 @@ func (a asked) failure() error {
 	case a.rec.Finish == "":
 		return errors.New("the answer has no finish reason")
 	case !hasHistogram(a.rec) && !hasCounts(a.rec):
-		return fmt.Errorf("neither statistics (%s) nor token counts on every event came", missing(a.rec))
+		return fmt.Errorf("neither statistics (%s) nor token counts on its events came; measure with --measure tokens", missing(a.rec))
 	}
 	return nil
 }
@@ -110,14 +110,25 @@ func (a asked) failure() error {
 // hasHistogram tells whether the engine's block gives accepted drafts by step.
 func hasHistogram(r *collector.Record) bool { return r.Spec != nil && r.Spec.Accepted != nil }
 
-// hasCounts tells whether every event that carried output said how many tokens.
-func hasCounts(r *collector.Record) bool {
+// hasCounts tells whether events said how many tokens they brought, so that
+// lengths can be taken from them.
+func hasCounts(r *collector.Record) bool { return r.Stream && counted(r) > 0 }
+
+// countsEvents tells whether the server counts on every event: one that only
+// sends the total with the last event has a count, too, but no steps.
+func countsEvents(r *collector.Record) bool {
+	return r.Stream && counted(r) > len(r.Chunks)-counted(r)
+}
+
+// counted returns the number of chunks with a token count.
+func counted(r *collector.Record) int {
+	n := 0
 	for _, c := range r.Chunks {
-		if c.Tokens <= 0 {
-			return false
+		if c.Tokens > 0 {
+			n++
 		}
 	}
-	return len(r.Chunks) > 0
+	return n
 }
 
 func missing(r *collector.Record) string {

@@ -36,7 +36,7 @@ func (s *Sweep) preflight(ctx context.Context, srv *server) (*collector.Counters
 			srv.engine = rec.Engine
 			srv.version = s.engineVersion(ctx, srv.engine)
 		}
-		if s.Plan.Config.NoSpecStats && hasCounts(rec) || !s.Plan.Config.NoSpecStats && hasHistogram(rec) {
+		if s.Plan.Config.NoSpecStats && countsEvents(rec) || !s.Plan.Config.NoSpecStats && hasHistogram(rec) {
 			return base, i + 1, nil
 		}
 	}
@@ -96,7 +96,7 @@ func (s *Sweep) noStatistics(srv server, last *collector.Record) error {
 		how = "the engine is unknown; for vLLM (0.29.0 or later) it is --per-request-spec-decode-metrics summary, for SGLang return_spec_tokens_details, for TensorRT-LLM per_request_spec_decode_stats"
 	}
 	counts := "; events carry no token counts either"
-	if hasCounts(last) {
+	if countsEvents(last) {
 		counts = "; or sweep with --no_spec_stats, which counts the tokens of each event: this server sends them"
 	}
 	return fmt.Errorf("%w: none of %d short requests came with a block (%s); %s%s", ErrNoStatistics, len(preflightPrompts), missing(last), how, counts)

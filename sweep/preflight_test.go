@@ -75,17 +75,18 @@ func TestNoStatistics(t *testing.T) {
 
 // --no_spec_stats asks for token counts instead of a block.
 func TestNoSpecStats(t *testing.T) {
-	f := func(noCounts bool, wantCode int) {
+	f := func(bare answer, wantCode int) {
 		t.Helper()
-		s := newScripted(t, func(q sent) answer { a := echo(q); a.noBlock, a.noCounts = true, noCounts; return a })
+		s := newScripted(t, func(q sent) answer { bare.noBlock = true; return bare })
 		p := plan(t, s, Config{NoSpecStats: true})
 		result, err := newSweep(p, s).Run(context.Background())
 		if got := ExitCode(result, err); got != wantCode {
-			t.Errorf("counts missing %v: got exit code %d (%v), want %d", noCounts, got, err, wantCode)
+			t.Errorf("%+v: got exit code %d (%v), want %d", bare, got, err, wantCode)
 		}
 	}
-	f(false, 0)
-	f(true, 4)
+	f(answer{}, 0)
+	f(answer{noCounts: true}, 4)
+	f(answer{late: true}, 4) // the total with the last event tells no steps
 }
 
 // A server that refuses the short request is explained, with its own words.

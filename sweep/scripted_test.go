@@ -47,6 +47,7 @@ type answer struct {
 	noFinish   bool
 	reasoning  string
 	histogram  []int // nil: [0,1]
+	late       bool  // the total comes with the last event only
 	wait       func(context.Context)
 	completion int // tokens; 0: 3
 }
@@ -147,7 +148,7 @@ func (s *scripted) stream(w http.ResponseWriter, a answer) {
 		tokens = a.completion
 	}
 	usage := func(n int) any {
-		if a.noCounts {
+		if a.noCounts || a.late && n < tokens {
 			return nil
 		}
 		return object{"completion_tokens": n}
@@ -165,7 +166,7 @@ func (s *scripted) stream(w http.ResponseWriter, a answer) {
 		s.mu.Lock()
 		s.finished++
 		s.mu.Unlock()
-		event(object{"choices": []any{object{"delta": object{"content": ""}, "finish_reason": "stop"}}, "usage": usage(tokens)})
+		event(object{"choices": []any{object{"delta": object{"content": ""}, "finish_reason": "length"}}, "usage": usage(tokens)})
 	}
 	last := object{"choices": []any{}, "usage": object{"completion_tokens": tokens}}
 	if !a.noBlock {
@@ -207,7 +208,7 @@ func (p *recorder) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	text, err := io.ReadAll(resp.Body)
 	resp.Body.Close()
-	r := &collector.Record{RequestID: id, Status: resp.StatusCode, Engine: "vllm", Start: start, UpstreamWritten: collector.At(1), FirstOutput: collector.At(2), LastByte: collector.At(time.Second), Done: collector.At(time.Second)}
+	r := &collector.Record{RequestID: id, Status: resp.StatusCode, Engine: "vllm", Stream: true, Start: start, UpstreamWritten: collector.At(1), FirstOutput: collector.At(2), LastByte: collector.At(time.Second), Done: collector.At(time.Second)}
 	r.Labels = labelsOf(req.Header.Get("Baggage"))
 	readAnswer(r, text)
 	switch {

@@ -365,7 +365,7 @@ func TestFailureIsolation(t *testing.T) {
 	f("in-band error", answer{inBand: true}, "in_band_error: BadRequestError")
 	f("cut", answer{cut: true}, "truncated")
 	f("not finished", answer{noFinish: true}, "no finish reason")
-	f("neither block nor counts", answer{noBlock: true, noCounts: true}, "neither statistics (not_reported) nor token counts")
+	f("neither block nor counts", answer{noBlock: true, noCounts: true}, "neither statistics (not_reported) nor token counts on its events")
 }
 
 // A request without a block is fine where its token counts are there.
@@ -477,5 +477,36 @@ func TestDryRun(t *testing.T) {
 	}
 	if len(s.calls) != 0 || exists(p.Config.SaveDir) {
 		t.Errorf("got calls %v, folder made: %v", s.calls, exists(p.Config.SaveDir))
+	}
+}
+
+// The real files of a point. Three of four turns have a block and lengths 1 and
+// 2; the last is measured from its events, whose last is split into two steps of
+// one token: (3/2 + 6/5) / 2.
+func TestRealFiles(t *testing.T) {
+	s := newScripted(t, func(q sent) answer {
+		a := echo(q)
+		a.noBlock = q.labels["spectap.conversation"] == "1" && q.labels["spectap.turn"] == "1"
+		a.completion, a.histogram = 3, []int{0, 1}
+		return a
+	})
+	p := plan(t, s, Config{MTBench: questions(t, 2), Concurrency: []string{"2"}})
+	w := newSweep(p, s)
+	w.write = nil
+	result, err := w.Run(context.Background())
+	if err != nil || len(result.Summaries) != 1 {
+		t.Fatalf("got %+v, %v", result, err)
+	}
+	want := []string{"acceptance_rate.json", "configuration.json", "mtbench_responses.jsonl", "records.jsonl", "speculation.json", "timing.json"}
+	if got := entries(t, filepath.Join(p.Config.SaveDir, "t0_c2")); !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	sum := result.Summaries[0]
+	if sum.AverageAL != 1.35 || sum.BlocksCame != 3 || sum.BlocksExpected != 4 || sum.Requests != 4 {
+		t.Errorf("got %+v, want Average_AL 1.35 and 3 of 4 blocks", sum)
+	}
+	text, _ := os.ReadFile(filepath.Join(p.Config.SaveDir, "t0_c2", "mtbench_responses.jsonl"))
+	if want := `{"question_id": 82, "category": "writing", "turns": ["q1 first", "q1 second <b>"], "choices": [{"index": 0, "turns": ["<|s|>reply to 1.0 ", "<|s|>reply to 1.1 "]}]}`; !strings.Contains(string(text), want) {
+		t.Errorf("got responses %s, want %s", text, want)
 	}
 }

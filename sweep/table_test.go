@@ -1,0 +1,87 @@
+package sweep
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"spectap/collector"
+)
+
+// The table's text, with both views where they differ.
+func TestTable(t *testing.T) {
+	var b strings.Builder
+	Table(&b, Result{
+		Summaries: []collector.Summary{
+			{Point: "t0_c1", Concurrency: 1, View: "client", AverageAL: 1.5666, ClientAL: 1.5666, ServerAL: 2.72, OutputTPS: 1234.56, OutputTPSPerGPU: 308.64,
+				DecodeTPSPerUser: 98.76, TTFTMean: 0.0123, BlocksCame: 4, BlocksExpected: 12, Audit: collector.AuditExact, Warnings: []string{"steps without drafts"}},
+			{Point: "t0.6_c32", Temperature: 0.6, Concurrency: 32, View: "server", AverageAL: 3, ClientAL: 2.995, ServerAL: 3, BlocksCame: 6, BlocksExpected: 6, Audit: collector.AuditNone},
+			{Point: "t1_c1", Temperature: 1, Concurrency: 1, View: "server", AverageAL: 3, ClientAL: 2.5, ServerAL: 3, BlocksCame: 6, BlocksExpected: 6, Audit: collector.AuditForeign},
+			{Point: "t1_c2", Temperature: 1, Concurrency: 2, View: "client", AverageAL: 2.5, ClientAL: 2.5, Audit: collector.AuditDiffers},
+		},
+		Failed: []FailedPoint{{Point: PlannedPoint{"t1_c8", 1, 8}, Dir: "out/t1_c8.failed", Reason: "2 of 6 requests failed", FailedRequests: 2}},
+		NotRun: []string{"t1_c16", "t1_c32"},
+	})
+	want := `
+┌─────────────┬─────────────┬──────────────────────┬──────────────┬─────────┬──────────────┬─────────┬────────┬─────────────┬──────────────┐
+│ temperature │ concurrency │           Average_AL │ output tok/s │ per GPU │ decode tok/s │ TTFT ms │ failed │ blocks came │ audit        │
+│             │             │                      │              │         │     per user │         │        │             │              │
+├─────────────┼─────────────┼──────────────────────┼──────────────┼─────────┼──────────────┼─────────┼────────┼─────────────┼──────────────┤
+│           0 │           1 │ 1.567 (server 2.720) │       1234.6 │   308.6 │         98.8 │    12.3 │      0 │     4 of 12 │ exact        │
+│         0.6 │          32 │                3.000 │          0.0 │     0.0 │            - │     0.0 │      0 │      6 of 6 │ no metrics   │
+│           1 │           1 │ 3.000 (client 2.500) │          0.0 │     0.0 │            - │     0.0 │      0 │      6 of 6 │ foreign load │
+│           1 │           2 │                2.500 │          0.0 │     0.0 │            - │     0.0 │      0 │           - │ differs      │
+│           1 │           8 │               failed │            - │       - │            - │       - │      2 │           - │ -            │
+└─────────────┴─────────────┴──────────────────────┴──────────────┴─────────┴──────────────┴─────────┴────────┴─────────────┴──────────────┘
+t0_c1: steps without drafts
+t1_c8 failed: 2 of 6 requests failed
+t1_c8: records and error.json are in out/t1_c8.failed
+not run: t1_c16, t1_c32
+`
+	if got := "\n" + b.String(); got != want {
+		t.Errorf("got:%s\nwant:%s", got, want)
+	}
+}
+
+// The line of a running point, on a terminal and without one.
+func TestProgress(t *testing.T) {
+	clock := time.Unix(1000, 0)
+	f := func(terminal bool, want string) {
+		t.Helper()
+		var b strings.Builder
+		p := newProgress(&b, terminal, func() time.Time { return clock })
+		p.point("t0_c8", 160)
+		p.show()
+		for i := range 40 {
+			p.began()
+			p.ended(i > 0)
+		}
+		for range 8 {
+			p.began()
+		}
+		clock = clock.Add(10 * time.Second)
+		p.show()
+		p.pointDone(pointResult{point: PlannedPoint{Name: "t0_c8"}, summary: collector.Summary{AverageAL: 2.5, OutputTPS: 100}})
+		p.show() // no point runs
+		if got := b.String(); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+	first, second, done := "t0_c8  0 of 160 requests, 0 in flight, 0 failed", "t0_c8  40 of 160 requests, 4.0/s, 30s left, 8 in flight, 1 failed", "t0_c8  done in 10s: Average_AL 2.500, 100.0 tok/s\n"
+	f(false, first+"\n"+second+"\n"+done)
+	f(true, first+"\r\x1b[K"+second+"\r\x1b[K"+done)
+}
+
+// Waiting is said at once, and then every 30 s.
+func TestWaitProgress(t *testing.T) {
+	clock := time.Unix(1000, 0)
+	var b strings.Builder
+	p := newProgress(&b, false, func() time.Time { return clock })
+	for i := range 61 {
+		p.wait("no connection", time.Duration(i)*time.Second, time.Hour)
+		clock = clock.Add(time.Second)
+	}
+	if got := strings.Count(b.String(), "waiting"); got != 3 {
+		t.Errorf("got %d lines in 61 s, want 3:\n%s", got, b.String())
+	}
+}
