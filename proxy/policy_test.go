@@ -110,6 +110,10 @@ func TestApplyFills(t *testing.T) {
 	f(over, chat, EngineVLLM, `{"max_tokens":5,"temperature":1,"top_k":-1}`, `{"top_k":-1,"max_completion_tokens":64,"temperature":0}`,
 		"max_completion_tokens", "max_tokens", "temperature")
 	f(fill, tap.RouteOther, EngineVLLM, `{}`, `{}`)
+	twice := Policy{Override: true, Fill: map[string]json.RawMessage{"seed": raw("1")}}
+	f(twice, chat, EngineVLLM, `{"seed":2,"seed":1}`, `{"seed":1}`, "seed") // a strict parser would refuse the duplicate
+	several := Policy{Measure: MeasureUsage, Fill: map[string]json.RawMessage{"n": raw("2")}}
+	f(several, chat, EngineVLLM, `{"stream":true}`, `{"stream":true,"n":2}`, "n") // what is filled in counts: no usage is asked for
 	_, req := apply(over, `{"temperature":1.50,"top_k":-1,"stop":"secret","n":null}`, chat, EngineVLLM)
 	if got := string(mustJSON(t, req.SamplingClient)); got != `{"temperature":1.50,"top_k":-1}` {
 		t.Errorf("SamplingClient is %s", got)
