@@ -154,11 +154,15 @@ func (s *Server) buffer() *[]byte {
 	return new([]byte)
 }
 
-// serverLog passes on fasthttp's own log lines. They carry no bytes of a
-// request (SecureErrorLogMessage), but addresses.
+// serverLog passes on that fasthttp logged something. The text stays out: it
+// can quote a request, SecureErrorLogMessage or not.
 type serverLog struct{ log zerolog.Logger }
 
 // Printf implements fasthttp.Logger.
-func (l serverLog) Printf(format string, args ...any) {
-	l.log.Debug().Str("error", fmt.Sprintf(format, args...)).Msg("client connection failed")
+func (l serverLog) Printf(_ string, args ...any) {
+	kind := ""
+	if len(args) > 0 {
+		kind = fmt.Sprintf("%T", args[len(args)-1])
+	}
+	l.log.Debug().Str("error_type", kind).Msg("client connection failed")
 }

@@ -17,12 +17,13 @@ type stampedConn struct {
 	raw  syscall.RawConn
 	recv func(fd uintptr) bool // made once, so that a read allocates nothing
 
+	msg   unix.Msghdr
+	iov   unix.Iovec
 	p     []byte // of the read that runs
 	n     int
 	err   error
 	stamp int64           // nanoseconds of the wall clock; 0 where the kernel gave none
 	oob   [8]unix.Cmsghdr // room for the control messages, aligned as the kernel wants it
-	_     [0]func()       // not comparable: a connection is used through its pointer
 }
 
 // withStamps asks the kernel to stamp what the socket receives. A socket that
@@ -55,7 +56,7 @@ func (c *stampedConn) Read(p []byte) (int, error) {
 	}
 	c.p, c.n, c.err, c.stamp = p, 0, nil, 0
 	err := c.raw.Read(c.recv)
-	c.p = nil
+	c.p, c.iov.Base = nil, nil
 	switch {
 	case err != nil:
 		return 0, err
@@ -68,20 +69,25 @@ func (c *stampedConn) Read(p []byte) (int, error) {
 }
 
 // receive runs under the netpoller; false parks until the socket is readable.
+// unix.Recvmsg would allocate an address for each call.
 func (c *stampedConn) receive(fd uintptr) bool {
-	oob := unsafe.Slice((*byte)(unsafe.Pointer(&c.oob)), unsafe.Sizeof(c.oob))
+	c.iov.Base = unsafe.SliceData(c.p)
+	c.iov.SetLen(len(c.p))
 	for {
-		n, oobn, _, _, err := unix.Recvmsg(int(fd), c.p, oob, 0)
-		switch err {
-		case nil:
-			c.n = n
-			c.stamp = receiveTime(&c.oob, oobn)
+		c.msg = unix.Msghdr{Iov: &c.iov, Control: (*byte)(unsafe.Pointer(&c.oob))}
+		c.msg.SetIovlen(1)
+		c.msg.SetControllen(int(unsafe.Sizeof(c.oob)))
+		n, _, errno := unix.Syscall(unix.SYS_RECVMSG, fd, uintptr(unsafe.Pointer(&c.msg)), 0)
+		switch errno {
+		case 0:
+			c.n = int(n)
+			c.stamp = receiveTime(&c.oob, int(c.msg.Controllen))
 			return true
 		case unix.EINTR:
 		case unix.EAGAIN:
 			return false
 		default:
-			c.err = err
+			c.err = errno
 			return true
 		}
 	}

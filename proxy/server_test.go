@@ -1,0 +1,471 @@
+package proxy
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"spectap/collector"
+)
+
+// raw sends bytes and returns everything until the peer closes.
+func raw(t testing.TB, addr, text string) string {
+	t.Helper()
+	c := connect(t, addr)
+	c.send(text)
+	got, err := io.ReadAll(c.br)
+	if err != nil {
+		t.Fatalf("after %q: %v", got, err)
+	}
+	return string(got)
+}
+
+// What the client gets through the proxy is what it gets directly: status,
+// headers, body, framing kind.
+func TestTransparent(t *testing.T) {
+	var mu sync.Mutex
+	seen := map[string]string{} // upstream's view of a target
+	up := answering(t, func(req *http.Request) string {
+		text, _ := io.ReadAll(req.Body)
+		mu.Lock()
+		seen[req.RequestURI] = req.Method + " " + req.RequestURI + " " + req.Host + " " + string(text) + " " + req.Header.Get("X-Request-Id") + " " + req.Header.Get("Content-Type")
+		mu.Unlock()
+		switch req.URL.Path {
+		case "/chunked":
+			return "HTTP/1.1 200 OK\r\nserver: uvicorn\r\ncontent-type: text/plain\r\ntransfer-encoding: chunked\r\n\r\n" + chunk("ab") + chunk("c") + "0\r\nx-trailer: 1\r\n\r\n"
+		case "/interim":
+			return "HTTP/1.1 103 Early Hints\r\nlink: x\r\n\r\nHTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
+		case "/none":
+			return "HTTP/1.1 204 No Content\r\n\r\n"
+		case "/same":
+			return "HTTP/1.1 304 Not Modified\r\netag: \"x\"\r\n\r\n"
+		case "/head":
+			return "HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-length: 12\r\n\r\n"
+		case "/cookies":
+			return "HTTP/1.1 418 Short and stout\r\nset-cookie: a=1\r\nset-cookie: b=2\r\nx-odd: 1\r\nx-odd: 2\r\ncontent-length: 0\r\n\r\n"
+		}
+		return withLength("200 OK", "text/plain", strings.Repeat("x", 20000))
+	})
+	p := startProxy(t, testConfig(t, upstreamOf(up)), nil)
+	f := func(request string) {
+		t.Helper()
+		method, target, _ := strings.Cut(request, " ")
+		target, _, _ = strings.Cut(target, " ")
+		view := func(addr string) (string, string) {
+			c := connect(t, addr)
+			c.send(request)
+			resp := c.answer(method)
+			for resp.StatusCode < 200 { // interim answers stay between engine and proxy
+				resp = c.answer(method)
+			}
+			text := body(t, resp)
+			resp.Header.Del("Connection")
+			mu.Lock()
+			defer mu.Unlock()
+			return fmt.Sprint(resp.Status, resp.Header, resp.ContentLength, resp.TransferEncoding, text), seen[target]
+		}
+		wantClient, wantEngine := view(up.ln.Addr().String())
+		gotClient, gotEngine := view(p.addr)
+		if d := cmp.Diff(wantClient, gotClient); d != "" {
+			t.Errorf("%.60q: client's view differs:\n%s", request, d)
+		}
+		if d := cmp.Diff(wantEngine, gotEngine); d != "" {
+			t.Errorf("%.60q: engine's view differs:\n%s", request, d)
+		}
+	}
+	get := func(method, target string) string { return method + " " + target + " HTTP/1.1\r\nHost: h:1\r\n\r\n" }
+	f(get("GET", "/chunked"))
+	f(get("GET", "/interim"))
+	f(get("GET", "/none"))
+	f(get("GET", "/same"))
+	f(get("HEAD", "/head"))
+	f(get("GET", "/cookies"))
+	f(get("GET", "/a//b%2Fc/../d?q=%20+&&x"))
+	f(get("DELETE", "/v1/x"))
+	f(get("OPTIONS", "/v1/x"))
+	f(get("PATCH", "/v1/x"))
+	f(post("/v1/x", `{"a":1.0}`, "x-REQUEST-id: r1"))
+	f("POST /v1/y HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\r\nabc") // no Content-Type
+	f("POST /v1/z HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n")
+	f("PUT /v1/w HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n\r\n")
+	if n := len(p.recs.ch); n != 3 {
+		t.Errorf("got %d Records, want 3: only POSTs to model APIs", n)
+	}
+}
+
+// Everything the proxy refuses itself is an OpenAI-shaped error.
+func TestRefused(t *testing.T) {
+	up := answering(t, func(*http.Request) string { return withLength("200 OK", "text/plain", "reached") })
+	cfg := testConfig(t, upstreamOf(up))
+	cfg.MaxBodyBytes = 1000
+	p := startProxy(t, cfg, nil)
+	f := func(status int, kind, request string) {
+		t.Helper()
+		c := connect(t, p.addr)
+		c.send(request)
+		resp := c.answer("POST")
+		text := body(t, resp)
+		var e struct {
+			Error struct{ Message, Type string }
+		}
+		if err := json.Unmarshal([]byte(text), &e); err != nil || e.Error.Message == "" {
+			t.Errorf("%.60q: got body %q, want an error object", request, text)
+		}
+		if resp.StatusCode != status || e.Error.Type != kind {
+			t.Errorf("%.60q: got %d %q, want %d %q", request, resp.StatusCode, e.Error.Type, status, kind)
+		}
+		if strings.Contains(text+p.log.String(), "canary") {
+			t.Errorf("%.60q: bytes of the request leaked", request)
+		}
+	}
+	f(413, "spectap_request_too_large", post(chatPath, strings.Repeat("canary", 200)))
+	f(431, "spectap_header_too_large", post(chatPath, "{}", "X: "+strings.Repeat("canary", 20000)))
+	f(400, "spectap_bad_request", "POST canary\r\n\r\n")
+	f(400, "spectap_bad_request", "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n")
+	f(400, "spectap_bad_request", "POST / HTTP/1.1\r\nHost: h\r\nX: a\r\n canary\r\nContent-Length: 0\r\n\r\n")
+	f(505, "spectap_http_version", "GET / HTTP/1.2\r\nHost: h\r\n\r\n")
+	f(501, "spectap_not_implemented", "GET /v1/realtime HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+	f(501, "spectap_not_implemented", "CONNECT h:1 HTTP/1.1\r\nHost: h\r\n\r\n")
+	if n := up.requests.Load(); n != 0 {
+		t.Errorf("got %d upstream requests, want none", n)
+	}
+}
+
+func TestExpectContinue(t *testing.T) {
+	up := answering(t, func(req *http.Request) string {
+		return withLength("200 OK", "text/plain", "expect="+req.Header.Get("Expect"))
+	})
+	p := startProxy(t, testConfig(t, upstreamOf(up)), nil)
+	c := connect(t, p.addr)
+	c.send("POST /v1/x HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n")
+	if resp := c.answer("POST"); resp.StatusCode != 100 {
+		t.Fatalf("got %d, want 100", resp.StatusCode)
+	}
+	c.send("{}")
+	if text := body(t, c.answer("POST")); text != "expect=" {
+		t.Errorf("got %q, want no Expect upstream", text)
+	}
+}
+
+// An HTTP/1.0 client gets the whole answer and the end of the connection.
+func TestHTTP10(t *testing.T) {
+	up := answering(t, func(req *http.Request) string {
+		if req.Proto != "HTTP/1.1" {
+			return withLength("500 no", "text/plain", req.Proto)
+		}
+		return streamHead + chunk("data: 1\n\n") + chunk(doneEvent) + lastChunk
+	})
+	p := startProxy(t, testConfig(t, upstreamOf(up)), nil)
+	got := raw(t, p.addr, "POST "+chatPath+" HTTP/1.0\r\nContent-Length: 2\r\n\r\n{}")
+	contains(t, got, " 200 OK\r\n")
+	contains(t, got, "data: 1\n\n")
+	contains(t, got, "[DONE]")
+}
+
+// A panicking sink costs the Record, not the answer.
+type panicSink struct{}
+
+func (panicSink) Emit(*collector.Record) { panic("sink") }
+func (panicSink) Close() error           { return nil }
+
+func TestPanicInSink(t *testing.T) {
+	up := answering(t, func(*http.Request) string { return streamHead + chunk(tokenEvent("a")) + chunk(doneEvent) + lastChunk })
+	p := startProxy(t, testConfig(t, upstreamOf(up)), func(s *Server) { s.sink = panicSink{} })
+	c := connect(t, p.addr)
+	for range 2 {
+		c.send(post(chatPath, chatStream))
+		if got := body(t, c.answer("POST")); got != tokenEvent("a")+doneEvent {
+			t.Errorf("got %q", got)
+		}
+	}
+	if n := p.Status().Panics; n != 2 {
+		t.Errorf("got %d panics counted, want 2", n)
+	}
+}
+
+// A Record is at the sink when the client sees the end of its answer.
+func TestRecordBeforeEnd(t *testing.T) {
+	up := answering(t, func(req *http.Request) string {
+		if req.URL.RawQuery == "stream" {
+			return streamHead + chunk(tokenEvent("a")) + chunk(doneEvent) + lastChunk
+		}
+		return withLength("200 OK", "application/json", `{"id":"x","choices":[],"pad":"`+strings.Repeat("x", 30000)+`"}`)
+	})
+	p := startProxy(t, testConfig(t, upstreamOf(up)), nil)
+	c := connect(t, p.addr)
+	for _, q := range []string{"stream", "whole"} {
+		for range 20 {
+			c.send(post(chatPath+"?"+q, chatStream))
+			body(t, c.answer("POST"))
+			if n := len(p.recs.ch); n != 1 {
+				t.Fatalf("%s: got %d Records when the client saw the end, want 1", q, n)
+			}
+			p.recs.next(t)
+		}
+	}
+}
+
+// Moments are in order, and first output is the first event with output.
+func TestMoments(t *testing.T) {
+	seen := make(chan struct{})
+	role := `data: {"id":"c","choices":[{"index":0,"delta":{"role":"assistant","content":""}}]}` + "\n\n"
+	up := startEngine(t, func(_ *scripted, c *engineConn, _ int) {
+		c.request()
+		c.send(streamHead, chunk(role))
+		<-seen
+		c.send(chunk(tokenEvent("a")), chunk(finishEvent), chunk(doneEvent), lastChunk)
+		c.gone()
+	})
+	f := func(stamps string, setup func(*Server)) {
+		t.Helper()
+		p := startProxy(t, testConfig(t, upstreamOf(up)), setup)
+		c := connect(t, p.addr)
+		c.send(post(chatPath, chatStream))
+		resp := c.answer("POST")
+		if _, err := io.ReadFull(resp.Body, make([]byte, len(role))); err != nil {
+			t.Fatal(err)
+		}
+		seen <- struct{}{}
+		body(t, resp)
+		r := p.recs.next(t)
+		order := []collector.Moment{r.UpstreamWritten, r.ResponseHead, r.FirstOutput, r.LastByte, r.Done}
+		for i, m := range order {
+			if !m.Known || i > 0 && i != 1 && m.Offset < order[i-1].Offset {
+				t.Errorf("moments are out of order at %d: %+v", i, order)
+			}
+		}
+		if r.FirstOutput.Offset <= r.ResponseHead.Offset || len(r.Chunks) == 0 {
+			t.Errorf("first output %v is not after the role event", r.FirstOutput)
+		}
+		if r.Stamps != stamps || !r.ResidenceMax.Known || r.ResidenceP50.Offset > r.ResidenceMax.Offset {
+			t.Errorf("got stamps %q, residence %v..%v; want %q", r.Stamps, r.ResidenceP50, r.ResidenceMax, stamps)
+		}
+	}
+	f(collector.StampsUser, func(s *Server) { s.pool.dialer.stamp = nil })
+	f(collector.StampsUser, func(s *Server) { s.pool.dialer.stamp = func(c net.Conn) net.Conn { return silentStamps{c} } })
+	if _, ok := withStamps(&net.TCPConn{}).(stamper); !ok && platformStamps {
+		t.Log("kernel stamps cannot be asked for on an unconnected socket, as expected")
+	}
+	if platformStamps {
+		f(collector.StampsKernel, func(s *Server) { s.pool.dialer.stamp = func(c net.Conn) net.Conn { return warmed(t, withStamps(c)) } })
+	}
+}
+
+// silentStamps is a connection whose kernel never says a time.
+type silentStamps struct{ net.Conn }
+
+func (silentStamps) Stamp() (int64, bool) { return 0, false }
+
+func TestSeveralHundredStreams(t *testing.T) {
+	const streams = 700
+	var started sync.WaitGroup
+	started.Add(streams)
+	up := startEngine(t, func(_ *scripted, c *engineConn, _ int) {
+		for c.request() != nil {
+			c.send(streamHead, chunk(tokenEvent("a")))
+			started.Done()
+			started.Wait() // all at once
+			c.send(chunk(finishEvent), chunk(doneEvent), lastChunk)
+		}
+	})
+	p := startProxy(t, testConfig(t, upstreamOf(up)), nil)
+	base := openFiles(t)
+	var wg sync.WaitGroup
+	for range streams {
+		wg.Go(func() {
+			c, err := net.Dial("tcp", p.addr)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer func() { _ = c.Close() }()
+			_, _ = io.WriteString(c, post(chatPath, chatStream, "Connection: close"))
+			got, err := io.ReadAll(c)
+			if err != nil || !bytes.Contains(got, []byte("[DONE]")) || !bytes.HasSuffix(got, []byte(lastChunk)) {
+				t.Errorf("got %q, %v", got, err)
+			}
+		})
+	}
+	wg.Wait()
+	for range streams {
+		if rec := p.recs.next(t); rec.ErrorKind != "" {
+			t.Fatalf("got kind %q", rec.ErrorKind)
+		}
+	}
+	p.pool.close()
+	eventually(t, "file descriptors back at their base", func() bool { return openFiles(t) <= base })
+	if n := p.flights.count(); n != 0 {
+		t.Errorf("got %d flights left", n)
+	}
+}
+
+// openFiles counts this process's descriptors; 0 where the platform does not say.
+func openFiles(t testing.TB) int {
+	t.Helper()
+	entries, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		return 0
+	}
+	return len(entries)
+}
+
+// Shutdown lets running requests end while ctx lives, and cuts them afterwards.
+func TestDrain(t *testing.T) {
+	arrived, release := make(chan struct{}, 2), make(chan struct{})
+	up := startEngine(t, func(_ *scripted, c *engineConn, _ int) {
+		if c.request() != nil {
+			c.send(streamHead, chunk(tokenEvent("a")))
+			arrived <- struct{}{}
+			select {
+			case <-release:
+				c.send(chunk(doneEvent), lastChunk)
+			case <-t.Context().Done():
+			}
+			c.gone()
+		}
+	})
+	f := func(finish bool) {
+		t.Helper()
+		p := startProxy(t, testConfig(t, upstreamOf(up)), nil)
+		c := connect(t, p.addr)
+		c.send(post(chatPath, chatStream))
+		resp := c.answer("POST")
+		<-arrived
+		ctx, cancel := context.WithCancel(context.Background())
+		defer cancel()
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			if err := p.Shutdown(ctx); err != nil {
+				t.Error(err)
+			}
+		}()
+		eventually(t, "readiness off", func() bool { return askAdmin(p, "/readyz").Code == 503 })
+		if finish {
+			close(release)
+		} else {
+			cancel()
+		}
+		_, err := io.ReadAll(resp.Body)
+		if (err == nil) != finish {
+			t.Errorf("finish %v: got error %v", finish, err)
+		}
+		wait(t, "shutdown", done)
+		want := map[bool]string{true: collector.ErrNotFinished, false: collector.ErrTruncated}[finish]
+		if rec := p.recs.next(t); rec.ErrorKind != want && !(finish && rec.ErrorKind == "") {
+			t.Errorf("finish %v: got kind %q, want %q", finish, rec.ErrorKind, want)
+		}
+	}
+	f(false)
+	f(true)
+}
+
+func askAdmin(p *stack, path string) *httptest.ResponseRecorder {
+	w := httptest.NewRecorder()
+	p.Admin().ServeHTTP(w, httptest.NewRequest("GET", path, nil))
+	return w
+}
+
+func TestAdminAndEngine(t *testing.T) {
+	healthy := make(chan int, 8)
+	up := answering(t, func(req *http.Request) string {
+		if req.Header.Get("Authorization") == "" && req.URL.Path == "/v1/models" {
+			return withLength("401 Unauthorized", "application/json", `{"error":"Unauthorized"}`)
+		}
+		switch req.URL.Path {
+		case "/v1/models":
+			return withLength("200 OK", "application/json", `{"object":"list","data":[{"id":"m","owned_by":"vllm"}]}`)
+		case "/health":
+			return withLength(fmt.Sprintf("%d X", <-healthy), "text/plain", "")
+		}
+		return withLength("404 Not Found", "application/json", `{"detail":"Not Found"}`)
+	})
+	cfg := testConfig(t, upstreamOf(up))
+	cfg.Engine = "auto"
+	p := startProxy(t, cfg, nil)
+	if w := askAdmin(p, "/livez"); w.Code != 200 {
+		t.Errorf("livez: got %d", w.Code)
+	}
+	for status, want := range map[int]int{200: 200, 503: 503, 404: 200} {
+		healthy <- status
+		if w := askAdmin(p, "/readyz"); w.Code != want {
+			t.Errorf("readyz with health %d: got %d, want %d", status, w.Code, want)
+		}
+	}
+	if e := p.Engine(); e != EngineUnknown {
+		t.Errorf("got engine %q before anybody with a key asked", e)
+	}
+	c := connect(t, p.addr) // a client's own look at the models settles it
+	c.send("GET /v1/models HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer canary\r\n\r\n")
+	body(t, c.answer("GET"))
+	eventually(t, "engine known", func() bool { return p.Engine() == EngineVLLM })
+	var st Status
+	if err := json.Unmarshal(askAdmin(p, "/status").Body.Bytes(), &st); err != nil {
+		t.Fatal(err)
+	}
+	if st.Engine != "vllm" || st.Requests != 1 || st.Upstream != cfg.Upstream {
+		t.Errorf("got status %+v", st)
+	}
+	if strings.Contains(p.log.String(), "canary") {
+		t.Error("the client's key is in the log")
+	}
+}
+
+func TestEngineProbed(t *testing.T) {
+	up := answering(t, func(req *http.Request) string {
+		return withLength("200 OK", "application/json", `{"object":"list","data":[{"id":"m","owned_by":"sglang"}]}`)
+	})
+	cfg := testConfig(t, upstreamOf(up)+"/base/")
+	cfg.Engine = "auto"
+	p := startProxy(t, cfg, nil)
+	eventually(t, "engine known", func() bool { return p.Engine() == EngineSGLang })
+}
+
+// Unix sockets on both sides, and TLS to the engine.
+func TestSockets(t *testing.T) {
+	dir := t.TempDir()
+	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, "at "+r.RequestURI) })
+	f := func(upstream string, setup func(*Server)) {
+		t.Helper()
+		p := startProxy(t, testConfig(t, upstream), setup)
+		c := connect(t, p.addr)
+		c.send(post("/v1/x", "{}"))
+		if got := body(t, c.answer("POST")); got != "at /v1/x" {
+			t.Errorf("%s: got %q", upstream, got)
+		}
+		p.recs.next(t)
+	}
+	path := filepath.Join(dir, "up.sock")
+	if stale, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"}); err == nil { // a killed process leaves its file
+		stale.SetUnlinkOnClose(false)
+		_ = stale.Close()
+	}
+	ln, err := Listen("unix:" + path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	unix := httptest.NewUnstartedServer(handler)
+	unix.Listener = ln
+	unix.Start()
+	defer unix.Close()
+	f("unix:"+path, nil)
+	secure := httptest.NewTLSServer(handler)
+	defer secure.Close()
+	f(secure.URL, func(s *Server) {
+		s.pool.dialer.tls = secure.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
+		s.pool.dialer.tls.ServerName, s.pool.dialer.tls.MinVersion = "example.com", tls.VersionTLS12
+	})
+}
