@@ -100,8 +100,11 @@ func (p Point) audit(sums blockSums, expected int) (Audit, *Counters) {
 		a.Reason = err.Error()
 		return a, nil
 	}
-	finished, reached := 0, 0
+	finished, reached, tokens := 0, 0, 0
 	for _, r := range p.Records {
+		if r.Usage != nil {
+			tokens += r.Usage.CompletionTokens
+		}
 		switch {
 		case r.SpecMissing == MissingNotMeasured:
 		case r.Status == 200 && r.ErrorKind == "":
@@ -111,6 +114,7 @@ func (p Point) audit(sums blockSums, expected int) (Audit, *Counters) {
 		}
 	}
 	a.Preemptions, a.CacheQueries, a.CacheHits = &diff.Preemptions, &diff.PrefixCacheQueries, &diff.PrefixCacheHits
+	a.Generation = &AuditEntry{"generation_tokens", float64(tokens), diff.GenerationTokens}
 	a.KVCacheTokens = kvCacheTokens(p.Run.After.CacheConfig)
 	a.ForeignRequests = max(0, int(diff.RequestsFinished)-finished)
 	a.Sums = auditEntries(sums, diff, finished)

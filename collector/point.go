@@ -165,12 +165,12 @@ func (p Point) ownFiles(s selection, convs []Conversation, spec Speculation, acc
 	return files, nil
 }
 
-// hasTexts says that every measured turn has its prompt and its reply.
+// hasTexts says that the Record of every measured turn kept its texts. One of
+// prompt and reply may be empty by itself, both are empty where they were dropped.
 func (s selection) hasTexts() bool {
 	for _, c := range s.convs {
-		for t, turn := range c.turns {
-			asked := t < len(c.question.Prompts)
-			if turn.rec.Prompt == "" && !(asked && turn.rec.Reply != "") {
+		for _, t := range c.turns {
+			if t.rec.Prompt == "" && t.rec.Reply == "" {
 				return false
 			}
 		}

@@ -109,13 +109,14 @@ type Audit struct {
 	Reason  string       `json:"reason"`
 	Sums    []AuditEntry `json:"sums"`
 
-	BlocksCame      int      `json:"blocks_came"`
-	BlocksExpected  int      `json:"blocks_expected"`
-	ForeignRequests int      `json:"requests_not_ours"`
-	Preemptions     *float64 `json:"preemptions"`
-	CacheQueries    *float64 `json:"prefix_cache_query_tokens"`
-	CacheHits       *float64 `json:"prefix_cache_hit_tokens"`
-	KVCacheTokens   *int     `json:"kv_cache_size_tokens"`
+	BlocksCame      int         `json:"blocks_came"`
+	BlocksExpected  int         `json:"blocks_expected"`
+	ForeignRequests int         `json:"requests_not_ours"`
+	Generation      *AuditEntry `json:"generation_tokens"` // not judged: the server counts what a stop string cut off
+	Preemptions     *float64    `json:"preemptions"`
+	CacheQueries    *float64    `json:"prefix_cache_query_tokens"`
+	CacheHits       *float64    `json:"prefix_cache_hit_tokens"`
+	KVCacheTokens   *int        `json:"kv_cache_size_tokens"`
 }
 
 // AuditEntry is one sum beside the server's.

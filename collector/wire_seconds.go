@@ -105,7 +105,7 @@ func parseSeconds(text string) (time.Duration, error) {
 		return time.Duration(math.Round(f * 1e9)), nil
 	}
 	n, err := strconv.ParseUint(whole+frac+"000000000"[len(frac):], 10, 64)
-	if err != nil || n > math.MaxInt64 && !(negative && n == 1<<63) {
+	if err != nil || whole == "" || n > math.MaxInt64 && !(negative && n == 1<<63) {
 		return 0, fmt.Errorf("cannot read %q as seconds", text)
 	}
 	if negative {
