@@ -3,6 +3,7 @@ package collector
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 )
 
@@ -25,6 +26,12 @@ func TestBootstrapMean(t *testing.T) {
 	}
 	if !got.Known || got.Low >= 1.73 || got.High <= 1.73 || got.High-1.73 <= 1.73-got.Low {
 		t.Errorf("got %+v, want an interval around 1.73 that leans to the long tail", got)
+	}
+	// The corrections move both bounds of a right-skewed sample to the right of the plain percentiles.
+	resamples := resampledMeans(values, ones(10), 7)
+	slices.Sort(resamples)
+	if low, high := Quantile(resamples, 0.025), Quantile(resamples, 0.975); got.Low <= low || got.High <= high {
+		t.Errorf("got %+v, percentiles %v to %v", got, low, high)
 	}
 	// A conversation of weight 0 has no influence on the mean.
 	if got := weightedMean([]float64{1, 2, 9}, []float64{1, 3, 0}); got != 1.75 {

@@ -242,6 +242,7 @@ func TestClientLengthsCases(t *testing.T) {
 	same := func(*Record) {}
 	stop := func(r *Record) { r.Finish = "stop" }
 	f(reported, same, []int{1, 3, 6}, TurnLengths{Lengths: []int{1, 3, 5, 1}, Source: SourceSplit})    // above k+1
+	f(reported, same, []int{1, 3, 8}, TurnLengths{Lengths: []int{1, 3, 5, 3}, Source: SourceSplit})    // more than one above
 	f(reported, same, []int{1, 3, 4}, TurnLengths{Lengths: []int{1, 3, 3, 1}, Source: SourceSplit})    // not above
 	f(reported, same, []int{1, 3, 1}, TurnLengths{Lengths: []int{1, 3, 1}, Source: SourceEvents})      // nothing to split
 	f(LengthRules{}, same, []int{1, 3, 6}, TurnLengths{Lengths: []int{1, 3, 6}, Source: SourceEvents}) // a server without blocks
