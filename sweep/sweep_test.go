@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -167,7 +168,9 @@ func TestConcurrency(t *testing.T) {
 		return a
 	})
 	p := plan(t, s, Config{MTBench: questions(t, 12), Concurrency: []string{"4"}})
-	if _, err := newSweep(p, s).Run(context.Background()); err != nil {
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second) // less load would wait for ever
+	defer cancel()
+	if _, err := newSweep(p, s).Run(ctx); err != nil {
 		t.Fatal(err)
 	}
 	if most != c {
