@@ -3,6 +3,7 @@ package sweep
 import (
 	"encoding/json"
 	"maps"
+	"path/filepath"
 	"slices"
 
 	"spectap/collector"
@@ -15,12 +16,12 @@ func (s *Sweep) configuration(srv server, point PlannedPoint, t template, counte
 	params, _ := collector.DecodeOrdered(s.Plan.runtimeText(point)) // our own text
 	c := collector.Configuration{
 		Tokenizer: optional(cfg.Tokenizer), Dataset: optional(cfg.Dataset), DatasetPath: optional(cfg.DatasetPath),
-		NumRequests: cfg.NumRequests, Engine: optional(engineNames[srv.engine]), ModelDir: optional(srv.model),
+		NumRequests: cfg.NumRequests, Engine: optional(engineNames[srv.engine]), ModelDir: optional(srv.root),
 		RuntimeParams: params, Temperature: &point.Temperature, OutputLength: &cfg.OutputLength,
 		TPSize: &cfg.GPUs, Concurrency: &point.Concurrency, IgnoreEOS: &cfg.IgnoreEOS,
 		Completions: &cfg.Completions, Postprocess: &cfg.Postprocess, SaveDir: optional(cfg.SaveDir),
 		ServingConfig: servingConfig(srv, counters), EngineVersion: optional(srv.version), Argv: cfg.Argv,
-		Provenance: collector.ProvenanceOf(cfg.Env, collector.Checkpoint(srv.model), s.now()),
+		Provenance: collector.ProvenanceOf(cfg.Env, checkpoint(srv.root), s.now()),
 	}
 	switch s.Plan.Dataset {
 	case "mtbench":
@@ -43,6 +44,15 @@ func optional(s string) *string {
 		return nil
 	}
 	return &s
+}
+
+// checkpoint describes the server's checkpoint, with sizes and hash where it is
+// a folder that is seen from here too. A relative path means nothing here.
+func checkpoint(root string) collector.Object {
+	if root == "" || filepath.IsAbs(root) {
+		return collector.Checkpoint(root)
+	}
+	return collector.Object{{Key: "path", Value: root}}
 }
 
 // servingConfig is what the server tells of itself: its entry in the list of

@@ -63,6 +63,7 @@ func (s *Sweep) closePoint(files *pointFiles, run collector.Run, l *load, recs [
 	} else {
 		var err error
 		if result.summary, err = s.writePoint(collector.Point{Run: run, Records: recs}, files.partial); err == nil {
+			result.summary.Warnings = append(result.summary.Warnings, reasoningWarning(recs)...)
 			return result, files.complete()
 		}
 		if isDiskError(err) {
@@ -74,6 +75,21 @@ func (s *Sweep) closePoint(files *pointFiles, run collector.Run, l *load, recs [
 	var err error
 	result.failed.Dir, err = files.fail(reason, l.failed)
 	return result, err
+}
+
+// reasoningWarning tells that the server took text out of the replies: later
+// turns were asked without it, other than by specdec_bench.
+func reasoningWarning(recs []*collector.Record) []string {
+	n := 0
+	for _, r := range recs {
+		if r.Reasoning != "" {
+			n++
+		}
+	}
+	if n == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("%d replies had their reasoning apart from the content, so later turns were asked without it: serve without a reasoning parser to compare with specdec_bench", n)}
 }
 
 // firstOf returns the failed request that comes first in the data set.

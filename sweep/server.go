@@ -28,6 +28,7 @@ type server struct {
 	engine  string          // "" where unknown
 	version string          // "" where unknown
 	card    json.RawMessage // its entry of /v1/models; nil where there is none
+	root    string          // its checkpoint, a path or a hub name, as the server says; "" where it does not
 }
 
 // modelCard is one entry of /v1/models.
@@ -111,7 +112,7 @@ func (s *Sweep) probe(ctx context.Context) ([]modelCard, error) {
 		return nil, notReady{"no connection"}
 	}
 	if status >= 500 {
-		return nil, notReady{fmt.Sprintf("/health answers %d", status)}
+		return nil, answersWith("/health", status)
 	}
 	status, body, err := s.get(ctx, "/v1/models") // a server without /health answers 404 there
 	switch {
@@ -124,9 +125,18 @@ func (s *Sweep) probe(ctx context.Context) ([]modelCard, error) {
 	case status == http.StatusNotFound || status == http.StatusMethodNotAllowed:
 		return nil, nil
 	case status >= 500 || status == http.StatusTooManyRequests:
-		return nil, notReady{fmt.Sprintf("/v1/models answers %d", status)}
+		return nil, answersWith("/v1/models", status)
 	}
 	return nil, fmt.Errorf("%w: /v1/models answers %d, want 200: is --url an OpenAI-compatible server?", ErrUsage, status)
+}
+
+// answersWith is the state behind an error status; 502 and 504 are a proxy's
+// words for a server that is not there.
+func answersWith(path string, status int) notReady {
+	if status == http.StatusBadGateway || status == http.StatusGatewayTimeout {
+		return notReady{"no connection"}
+	}
+	return notReady{fmt.Sprintf("%s answers %d", path, status)}
 }
 
 // refused explains a 401 or 403.
@@ -170,7 +180,7 @@ func (s *Sweep) identify(ctx context.Context, cards []modelCard) (server, error)
 	if err != nil {
 		return srv, err
 	}
-	srv.model, srv.card = card.ID, card.text
+	srv.model, srv.card, srv.root = card.ID, card.text, card.Root
 	srv.version = s.engineVersion(ctx, srv.engine)
 	return srv, ctx.Err()
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"fmt"
 	"io"
 	"net/http"
 	"time"
@@ -54,32 +55,41 @@ func (s *Sweep) Run(ctx context.Context) (Result, error) {
 	for _, point := range s.Plan.Points {
 		result.NotRun = append(result.NotRun, point.Name)
 	}
+	err := s.runPoints(ctx, &result)
+	if ctx.Err() != nil {
+		err = fmt.Errorf("interrupted: %w", ctx.Err())
+	}
+	return result, err
+}
+
+// runPoints fills the result, point by point.
+func (s *Sweep) runPoints(ctx context.Context, result *Result) error {
 	srv, err := s.connect(ctx)
 	if err != nil {
-		return result, err
+		return err
 	}
-	base, asked, err := s.preflight(ctx, &srv)
-	if err != nil {
-		return result, err
+	var earlier before
+	if earlier.counters, earlier.requests, err = s.preflight(ctx, &srv); err != nil {
+		return err
 	}
 	book := s.newBook(srv)
 	for _, point := range s.Plan.Points {
 		if err := ctx.Err(); err != nil {
-			return result, err
+			return err
 		}
-		done, err := s.runPoint(ctx, srv, point, before{base, asked})
+		done, err := s.runPoint(ctx, srv, point, earlier)
 		if err != nil {
-			return result, err
+			return err
 		}
-		base, asked = nil, 0
+		earlier = before{}
 		result.NotRun = result.NotRun[1:]
 		result.add(done)
 		s.progress.pointDone(done)
 		if err := book.add(done); err != nil {
-			return result, err
+			return err
 		}
 	}
-	return result, nil
+	return nil
 }
 
 func (r *Result) add(done pointResult) {

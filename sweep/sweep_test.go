@@ -315,7 +315,8 @@ func TestConfiguration(t *testing.T) {
 	}
 	for _, want := range []string{`"engine": "VLLM"`, `"engine_version": "0.32.0"`, `"tp_size": 4`, `"concurrency": 1`, `"temperature": 0.0`,
 		`"max_model_len": 2048`, `"kv_cache_size": "46592"`, `"container_image": "image:1"`, `"spectap_version": "v1"`, `"cache_salt": true`,
-		"\"sampling_kwargs\": {\n            \"temperature\": 0.0,\n            \"top_p\": 0.5", `"mtbench": `, `"measure": "tokens"`} {
+		"\"sampling_kwargs\": {\n            \"temperature\": 0.0,\n            \"top_p\": 0.5", `"mtbench": `, `"measure": "tokens"`,
+		`"model_dir": "m"`, "\"checkpoint\": {\n        \"path\": \"m\"\n    }"} {
 		if !bytes.Contains(text, []byte(want)) {
 			t.Errorf("configuration.json has no %s:\n%s", want, text)
 		}
@@ -435,7 +436,7 @@ func TestInterrupt(t *testing.T) {
 	})
 	p := plan(t, s, Config{Concurrency: []string{"1", "2", "4"}})
 	result, err := newSweep(p, s).Run(ctx)
-	if ExitCode(result, err) != 130 {
+	if ExitCode(result, err) != 130 || !strings.Contains(err.Error(), "interrupted") {
 		t.Errorf("got exit code %d (%v), want 130", ExitCode(result, err), err)
 	}
 	if want := []string{"t0_c2", "t0_c4"}; !slices.Equal(result.NotRun, want) {
@@ -511,5 +512,21 @@ func TestRealFiles(t *testing.T) {
 	text, _ := os.ReadFile(filepath.Join(p.Config.SaveDir, "t0_c2", "mtbench_responses.jsonl"))
 	if want := `{"question_id": 82, "category": "writing", "turns": ["q1 first", "q1 second <b>"], "choices": [{"index": 0, "turns": ["<|s|>reply to 1.0 ", "<|s|>reply to 1.1 "]}]}`; !strings.Contains(string(text), want) {
 		t.Errorf("got responses %s, want %s", text, want)
+	}
+}
+
+// Reasoning that the server takes out of the content is missing in the history: said.
+func TestReasoningWarning(t *testing.T) {
+	s := newScripted(t, func(q sent) answer {
+		a := echo(q)
+		if q.labels["spectap.conversation"] == "1" {
+			a.reasoning = "hm"
+		}
+		return a
+	})
+	p := plan(t, s, Config{})
+	result, err := newSweep(p, s).Run(context.Background())
+	if err != nil || len(result.Summaries[0].Warnings) != 1 || !strings.Contains(result.Summaries[0].Warnings[0], "2 replies had their reasoning apart") {
+		t.Errorf("got %+v, %v", result, err)
 	}
 }
