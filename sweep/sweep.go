@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -56,8 +57,8 @@ func (s *Sweep) Run(ctx context.Context) (Result, error) {
 		result.NotRun = append(result.NotRun, point.Name)
 	}
 	err := s.runPoints(ctx, &result)
-	if ctx.Err() != nil {
-		err = fmt.Errorf("interrupted: %w", ctx.Err())
+	if errors.Is(err, context.Canceled) {
+		err = fmt.Errorf("interrupted: %w", err)
 	}
 	return result, err
 }
