@@ -174,12 +174,15 @@ func questionID(label string) json.RawMessage {
 	return text
 }
 
-// epoch is the earliest start, so that the doubles of Turn.Times keep nanoseconds.
+// epoch is the earliest start, so that the doubles of Turn.Times keep
+// nanoseconds. It and times use the wall clock alone: a Record that was read
+// from a file has no monotonic reading, and its figures must be the same.
 func (p Point) epoch() time.Time {
 	var first time.Time
 	for _, r := range p.Records {
-		if !r.Start.IsZero() && (first.IsZero() || r.Start.Before(first)) {
-			first = r.Start
+		start := r.Start.Round(0)
+		if !start.IsZero() && (first.IsZero() || start.Before(first)) {
+			first = start
 		}
 	}
 	return first
@@ -210,7 +213,7 @@ func measureTurn(rules LengthRules, epoch time.Time, recs []*Record) (measuredTu
 // request was written upstream (its start where that is not known), then each
 // event with tokens. Source: metric-parity 5.4.
 func times(r *Record, epoch time.Time) []float64 {
-	start := r.Start.Sub(epoch)
+	start := r.Start.Round(0).Sub(epoch)
 	list := make([]float64, 0, len(r.Chunks)+1)
 	list = append(list, (start + r.UpstreamWritten.Offset).Seconds())
 	for _, c := range r.Chunks {

@@ -292,8 +292,11 @@ func (p Point) warnings(s selection, out Speculation) []string {
 	if n := out.Turns.Merged; n > 0 {
 		add("%d of %d turns have events that merge several steps or do not add up to the reply's tokens", n, out.Turns.Total)
 	}
+	if n := out.Blocks.LengthsOf[SourceSums]; n > 0 && p.view() == ViewClient {
+		add("%d of %d turns have no usable token counts on their events: their client lengths are made of the statistics block and the reply's tokens", n, out.Turns.Total)
+	}
 	if n := out.Blocks.LengthsOf[SourceBlock]; n > 0 && p.view() == ViewClient {
-		add("%d of %d turns have no usable token counts on their events: their client lengths are the block's", n, out.Turns.Total)
+		add("%d of %d turns have no usable token counts on their events: their client lengths are the statistics block's", n, out.Turns.Total)
 	}
 	if b := out.Blocks; b.Came < b.Expected {
 		add("statistics blocks came from %d of %d requests, the rest is measured from events", b.Came, b.Expected)

@@ -12,14 +12,15 @@ const (
 	SourceExact  = "exact"        // block and events agree: one event is one engine step
 	SourceEvents = "events"       // no block; the events' token counts alone
 	SourceSplit  = "events_split" // the same, with the last event split into the two steps that it merges
-	SourceBlock  = "block"        // the block alone: the events carry no counts, or some were merged
+	SourceSums   = "block_sums"   // the block and the reply's tokens: the events carry no counts, or some were merged
+	SourceBlock  = "block"        // the block alone: the server's view, or a reply whose tokens nobody said
 )
 
 // TurnLengths are the chunk lengths of a turn and how they were found.
 type TurnLengths struct {
 	Lengths        []int
 	Source         string // one of the Source constants
-	DraftlessSteps int    // decode steps without drafts; known where Source is SourceExact, else at least as many
+	DraftlessSteps int    // decode steps without drafts; known where Source is SourceExact, a lower bound elsewhere
 	CutTokens      int    // tokens that the last step promised and the reply does not have; as above
 	Merged         bool   // events merged several engine steps or left some out
 	EOSEnded       bool   // the reply ended at the tokenizer's EOS
@@ -88,13 +89,13 @@ func (rules LengthRules) ClientLengths(r *Record) (TurnLengths, error) {
 	case counts == nil && hist == nil:
 		return TurnLengths{}, errNoStatistics
 	case counts == nil:
-		return rules.fromBlock(r, hist), nil
+		return rules.fromSums(r, hist), nil
 	case hist == nil:
 		return rules.fromEvents(r, counts), nil
 	}
 	draftless, cut, ok := rules.reconcile(hist, counts)
 	if !ok || incomplete(r, counts) {
-		t := rules.fromBlock(r, hist)
+		t := rules.fromSums(r, hist)
 		t.Merged = true
 		return t, nil
 	}
@@ -111,6 +112,36 @@ func (rules LengthRules) fromBlock(r *Record, hist []int) TurnLengths {
 		t.DraftlessSteps = max(0, r.Usage.CompletionTokens-1-tokens)
 		t.CutTokens = max(0, 1+tokens-r.Usage.CompletionTokens)
 	}
+	return t
+}
+
+// fromSums makes client lengths where the events are not one engine step each.
+// P is then at least M - 1 - n and at least c - S, and O = S + P - c follows: with
+// one of P and O at 0, the usual case, sum and number of the lengths are exact.
+// Which step was cut is not known (the longest is taken), nor whether EOS came
+// alone (it is taken off the longest). The block alone would leave out the steps
+// without drafts, with n-gram drafting most of all.
+func (rules LengthRules) fromSums(r *Record, hist []int) TurnLengths {
+	t := rules.fromBlock(r, hist)
+	if r.Usage == nil {
+		return t
+	}
+	n, tokens := histogramSums(hist)
+	excess := r.Usage.CompletionTokens - 1 - tokens // P - O
+	longest := len(t.Lengths) - 1                   // HistogramLengths ascends
+	draftless := max(0, excess)
+	if events := len(r.Chunks) - 1 - n; events > draftless && events-excess < t.Lengths[longest] {
+		draftless = events
+	}
+	cut := draftless - excess
+	if cut >= t.Lengths[longest] {
+		return t
+	}
+	t.Lengths[longest] -= cut
+	t.Source, t.DraftlessSteps, t.CutTokens = SourceSums, draftless, cut
+	slices.Sort(t.Lengths)
+	ones := slices.Repeat([]int{1}, draftless)
+	t.Lengths = cutEOS(append(ones, t.Lengths...), t.EOSEnded)
 	return t
 }
 
@@ -178,7 +209,7 @@ func histogramSums(hist []int) (steps, tokens int) {
 	return steps, tokens
 }
 
-// cutEOS takes the tokenizer's EOS off the last event, as StreamChunks does. It may change counts.
+// cutEOS takes the tokenizer's EOS off the last length, as StreamChunks does. It may change counts.
 func cutEOS(counts []int, eos bool) []int {
 	if !eos {
 		return counts

@@ -157,7 +157,7 @@ func TestClientLengthsOfGolden(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if filepath.Base(dir) == "coalesced" && got.Source == SourceBlock {
+				if filepath.Base(dir) == "coalesced" && got.Source == SourceSums {
 					blocks++
 					if !got.Merged || !slices.Equal(got.Lengths, HistogramLengths(turn.Server.Histogram)) {
 						t.Errorf("%s: got %+v, want the block's lengths, marked as merged", dir, got)
@@ -257,11 +257,13 @@ func TestClientLengthsCases(t *testing.T) {
 		TurnLengths{Lengths: []int{1, 1}, Source: SourceEvents})
 	block := func(r *Record) { r.Spec, r.SpecMissing = &Spec{Accepted: []int{1, 0, 2}}, "" }
 	f(reported, func(r *Record) { block(r); r.Chunks, r.Usage.CompletionTokens = nil, 7 }, []int{1, 1},
-		TurnLengths{Lengths: []int{1, 1, 3, 3}, Source: SourceBlock, CutTokens: 1}) // no counts
+		TurnLengths{Lengths: []int{1, 1, 2, 3}, Source: SourceSums, CutTokens: 1}) // no counts
 	f(reported, func(r *Record) { block(r); r.Stream = false }, []int{9},
-		TurnLengths{Lengths: []int{1, 1, 3, 3}, Source: SourceBlock, DraftlessSteps: 1}) // one body
-	f(reported, block, []int{1, 4, 3}, TurnLengths{Lengths: []int{1, 1, 3, 3}, Source: SourceBlock, Merged: true})                                                                          // merged
-	f(reported, func(r *Record) { block(r); r.Usage.CompletionTokens++ }, []int{1, 3, 1, 3}, TurnLengths{Lengths: []int{1, 1, 3, 3}, Source: SourceBlock, Merged: true, DraftlessSteps: 1}) // a count is missing
+		TurnLengths{Lengths: []int{1, 1, 1, 3, 3}, Source: SourceSums, DraftlessSteps: 1}) // one body
+	f(reported, block, []int{1, 4, 3}, TurnLengths{Lengths: []int{1, 1, 3, 3}, Source: SourceSums, Merged: true})                                                                                   // merged
+	f(reported, func(r *Record) { block(r); r.Usage.CompletionTokens++ }, []int{1, 3, 1, 3}, TurnLengths{Lengths: []int{1, 1, 1, 3, 3}, Source: SourceSums, Merged: true, DraftlessSteps: 1})       // a count is missing
+	f(reported, func(r *Record) { block(r); r.Usage.CompletionTokens = 10 }, []int{1, 2, 1, 6}, TurnLengths{Lengths: []int{1, 1, 1, 1, 3, 3}, Source: SourceSums, Merged: true, DraftlessSteps: 2}) // steps without drafts that were merged
+	f(reported, func(r *Record) { block(r); r.Usage = nil }, []int{1, 1, 6}, TurnLengths{Lengths: []int{1, 1, 3, 3}, Source: SourceBlock, Merged: true})                                            // nobody said the tokens
 	for _, r := range []*Record{{}, {Stream: true, Chunks: []Chunk{{}}}, {Stream: true, Chunks: []Chunk{{Tokens: 1, Choice: 1}}}} {
 		if got, err := reported.ClientLengths(r); err == nil {
 			t.Errorf("%+v: got %+v, want an error", r, got)

@@ -1,3 +1,137 @@
+// Command spectap measures an LLM server from the wire: a reverse proxy that
+// taps every request, and a sweep driver that asks a data set's questions
+// through that proxy and writes specdec_bench's files.
+//
+// This package is the only one that knows all others and the only one that
+// reads the environment. Each command is one file.
 package main
 
-func main() {}
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+// Exit codes: 0 ok, 1 a point failed or the measurement is incomplete, 2 usage
+// or configuration, 3 server not reachable, 4 no speculative-decoding
+// statistics, 130 and 143 signals.
+const (
+	exitFailed = 1
+	exitUsage  = 2
+)
+
+// exitError is an error that has an exit code of its own.
+type exitError struct {
+	code int
+	err  error // nil: everything was said already
+}
+
+// Error implements error.
+func (e exitError) Error() string {
+	if e.err == nil {
+		return ""
+	}
+	return e.err.Error()
+}
+
+// Unwrap gives the cause to errors.Is and errors.As.
+func (e exitError) Unwrap() error { return e.err }
+
+// program is what a command sees of the process: tests give it other streams
+// and another environment.
+type program struct {
+	stdout io.Writer
+	stderr io.Writer
+	env    map[string]string
+	argv   []string // as typed, program name first
+}
+
+func main() {
+	p := program{stdout: os.Stdout, stderr: os.Stderr, env: environment(os.Environ()), argv: os.Args}
+	ctx, stop, caught := untilSignal(context.Background())
+	code := p.run(ctx, os.Args[1:])
+	stop()
+	if sig := caught(); sig != 0 && code == exitSignal(syscall.SIGINT) {
+		code = exitSignal(sig)
+	}
+	os.Exit(code)
+}
+
+// run executes one command line and returns the exit code.
+func (p program) run(ctx context.Context, args []string) int {
+	root := &cobra.Command{
+		Use:           "spectap",
+		Short:         "measure an LLM server from the wire",
+		SilenceUsage:  true,
+		SilenceErrors: true,
+	}
+	root.SetOut(p.stdout)
+	root.SetErr(p.stderr)
+	root.CompletionOptions.DisableDefaultCmd = true
+	root.SetGlobalNormalizationFunc(dashes)
+	root.AddCommand(p.demoCommand(), p.proxyCommand(), p.sweepCommand(), p.collectCommand(), p.checkCommand(), p.versionCommand())
+	root.SetArgs(joinLists(args, listFlags(root)))
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return 0
+	}
+	code := exitUsage
+	if e := (exitError{}); errors.As(err, &e) {
+		code = e.code
+	}
+	if text := err.Error(); text != "" {
+		fmt.Fprintf(p.stderr, "spectap: %s\n", text)
+	}
+	return code
+}
+
+// untilSignal returns a context that ends at the first SIGINT or SIGTERM; a
+// second one ends the process at once. caught returns the first signal.
+func untilSignal(parent context.Context) (ctx context.Context, stop func(), caught func() syscall.Signal) {
+	ctx, cancel := context.WithCancel(parent)
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	first := make(chan syscall.Signal, 1)
+	go func() {
+		s, ok := <-signals
+		if !ok {
+			return
+		}
+		sig := s.(syscall.Signal)
+		first <- sig
+		cancel()
+		if _, ok := <-signals; ok {
+			os.Exit(exitSignal(sig))
+		}
+	}()
+	stop = func() { signal.Stop(signals); close(signals); cancel() }
+	caught = func() syscall.Signal {
+		select {
+		case sig := <-first:
+			return sig
+		default:
+			return 0
+		}
+	}
+	return ctx, stop, caught
+}
+
+func exitSignal(s syscall.Signal) int { return 128 + int(s) }
+
+// environment turns KEY=value lines into a map.
+func environment(lines []string) map[string]string {
+	env := make(map[string]string, len(lines))
+	for _, line := range lines {
+		if key, value, ok := strings.Cut(line, "="); ok {
+			env[key] = value
+		}
+	}
+	return env
+}

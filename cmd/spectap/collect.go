@@ -1,0 +1,102 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"spectap/collector"
+)
+
+func (p program) collectCommand() *cobra.Command {
+	var saveDir, acceptance string
+	c := &cobra.Command{
+		Use:   "collect records.jsonl",
+		Short: "make a point's files from its records alone",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return exitError{exitUsage, fmt.Errorf("got %d records files: want one, as in spectap collect D/t0_c8/records.jsonl --save_dir F", len(args))}
+			}
+			return nil
+		},
+		RunE: func(_ *cobra.Command, args []string) error {
+			if saveDir == "" {
+				return exitError{exitUsage, errors.New("no folder for the files: set --save_dir")}
+			}
+			return p.collect(args[0], saveDir, acceptance)
+		},
+	}
+	c.Flags().StringVar(&saveDir, "save_dir", "", "folder for the files; made if it does not exist")
+	c.Flags().StringVar(&acceptance, "acceptance", "", "client or server: what acceptance_rate.json holds; default: as the run was recorded")
+	return c
+}
+
+// collect reads one point's records and writes its files. Bad lines and
+// conversations that cannot be measured are counted and said; the exit code is
+// then 1.
+func (p program) collect(path, saveDir, acceptance string) error {
+	point, bad, err := readPoint(path)
+	if err != nil {
+		return exitError{exitUsage, err}
+	}
+	for _, line := range bad {
+		fmt.Fprintf(p.stderr, "spectap: %s: %s\n", path, line.Error())
+	}
+	switch acceptance {
+	case "":
+	case collector.ViewClient, collector.ViewServer:
+		point.Run.Acceptance = acceptance
+	default:
+		return exitError{exitUsage, fmt.Errorf("--acceptance is %q: want client or server", acceptance)}
+	}
+	point.Lenient = true
+	if err := refuseOverwrite(saveDir); err != nil {
+		return exitError{exitUsage, err}
+	}
+	if err := os.MkdirAll(saveDir, 0o777); err != nil {
+		return exitError{exitUsage, fmt.Errorf("cannot make the folder for the files: %w; choose another --save_dir", err)}
+	}
+	summary, err := point.Write(saveDir)
+	if err != nil {
+		return exitError{exitFailed, fmt.Errorf("cannot make the files of %s: %w", path, err)}
+	}
+	fmt.Fprintf(p.stdout, "%s: %d conversations, Average_AL %.4f, written to %s\n", summary.Point, summary.Conversations, summary.AverageAL, saveDir)
+	for _, w := range summary.Warnings {
+		fmt.Fprintf(p.stdout, "warning: %s\n", w)
+	}
+	if summary.Incomplete || len(bad) > 0 {
+		return exitError{code: exitFailed, err: fmt.Errorf("the measurement is incomplete: %d bad lines, %d of %d requests failed", len(bad), summary.Failed, summary.Requests)}
+	}
+	return nil
+}
+
+// refuseOverwrite protects the files of another run: specdec_bench's writers
+// append, and two results in one file are seldom what is wanted here.
+func refuseOverwrite(dir string) error {
+	for _, name := range []string{"configuration.json", "acceptance_rate.json", "timing.json"} {
+		if _, err := os.Stat(filepath.Join(dir, name)); err == nil {
+			return fmt.Errorf("%s exists already: choose another --save_dir", filepath.Join(dir, name))
+		}
+	}
+	return nil
+}
+
+// readPoint reads the records file of one point.
+func readPoint(path string) (collector.Point, []collector.LineError, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return collector.Point{}, nil, fmt.Errorf("cannot open the records file: %w", err)
+	}
+	defer f.Close()
+	points, bad, err := collector.ReadPoints(f)
+	if err != nil {
+		return collector.Point{}, bad, fmt.Errorf("cannot read %s: %w", path, err)
+	}
+	if len(points) != 1 || points[0].Run.Metric == "" {
+		return collector.Point{}, bad, fmt.Errorf("%s is not the records file of one point: got %d run lines, want one that names its data set, as a sweep writes it", path, len(points))
+	}
+	return points[0], bad, nil
+}

@@ -1,0 +1,128 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"spectap/collector"
+	"spectap/proxy"
+)
+
+func (p program) proxyCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "proxy",
+		Short: "stand in front of an LLM server and measure every request",
+		Args:  noArguments,
+		RunE: func(c *cobra.Command, _ []string) error {
+			var cfg proxy.Config
+			err := parseSettings(p.env, c.Flags(), &cfg)
+			if err == nil {
+				err = cfg.Validate()
+			}
+			if err != nil {
+				return exitError{exitUsage, err}
+			}
+			return p.serve(c.Context(), cfg)
+		},
+	}
+	addSettings(c.Flags(), proxy.Config{})
+	c.SetHelpFunc(func(c *cobra.Command, _ []string) {
+		fmt.Fprintf(p.stdout, "%s\n\nUsage:\n  spectap proxy [flags]\n\nFlags (environment variable, unit, default); a flag wins over its variable:\n", c.Short)
+		printSettings(p.stdout, proxy.Config{})
+	})
+	return c
+}
+
+// serve runs the proxy and its admin port until the context ends, then drains.
+func (p program) serve(ctx context.Context, cfg proxy.Config) error {
+	log := newLogger(p.stderr, cfg.LogLevel, cfg.LogFormat)
+	sink, err := recordsSink(cfg)
+	if err != nil {
+		return exitError{exitUsage, err}
+	}
+	server, err := proxy.New(cfg, sink, log)
+	if err != nil {
+		return exitError{exitUsage, errors.Join(err, sink.Close())}
+	}
+	data, err := proxy.Listen(cfg.Listen)
+	if err != nil {
+		return exitError{exitUsage, fmt.Errorf("cannot listen for clients: %w; choose another --listen", err)}
+	}
+	admin, err := proxy.Listen(cfg.Admin)
+	if err != nil {
+		return exitError{exitUsage, errors.Join(fmt.Errorf("cannot listen for the admin port: %w; choose another --admin", err), data.Close())}
+	}
+	log.Info().Stringer("listen", data.Addr()).Stringer("admin", admin.Addr()).Str("upstream", collector.StripUserinfo(cfg.Upstream)).Str("measure", cfg.Measure).Msg("proxy is listening")
+	err = serveUntil(ctx, server, data, admin, cfg.DrainTimeout)
+	if closed := sink.Close(); closed != nil {
+		err = errors.Join(err, fmt.Errorf("cannot write all records: %w", closed))
+	}
+	if err != nil {
+		return exitError{exitFailed, err}
+	}
+	log.Info().Msg("proxy has drained")
+	return nil
+}
+
+// serveUntil serves both ports until the context ends or one of them fails.
+// The admin port goes last, so that /readyz says that the proxy is draining.
+func serveUntil(ctx context.Context, server *proxy.Server, data, admin net.Listener, drain time.Duration) error {
+	adminServer := &http.Server{Handler: server.Admin(), ReadHeaderTimeout: 10 * time.Second}
+	failed := make(chan error, 2)
+	go func() { failed <- server.Serve(data) }()
+	go func() { failed <- adminServer.Serve(admin) }()
+	var err error
+	select {
+	case <-ctx.Done():
+	case err = <-failed:
+		err = fmt.Errorf("cannot serve: %w", err)
+	}
+	grace, cancel := context.WithTimeout(context.Background(), drain)
+	defer cancel()
+	if stopped := server.Shutdown(grace); stopped != nil && !errors.Is(stopped, context.DeadlineExceeded) {
+		err = errors.Join(err, stopped)
+	}
+	return errors.Join(err, adminServer.Close())
+}
+
+// recordsSink opens the records file, if there is one.
+func recordsSink(cfg proxy.Config) (collector.Sink, error) {
+	if cfg.Records == "" {
+		return collector.Tee{}, nil
+	}
+	sink, err := collector.OpenJSONL(cfg.Records)
+	if err != nil {
+		return nil, fmt.Errorf("cannot open the records file: %w; choose another --records", err)
+	}
+	sink.KeepTexts = cfg.KeepTexts
+	return sink, sink.WriteRun(collector.Run{ID: newRunID(time.Now()), Measure: cfg.Measure})
+}
+
+// newLogger logs JSON lines, or readable ones on a terminal.
+func newLogger(w io.Writer, level, format string) zerolog.Logger {
+	log := zerolog.New(w)
+	if format == "console" || format != "json" && isTerminal(w) {
+		log = zerolog.New(zerolog.ConsoleWriter{Out: w, TimeFormat: time.TimeOnly})
+	}
+	parsed, err := zerolog.ParseLevel(strings.ToLower(level))
+	if err != nil || level == "" {
+		parsed = zerolog.InfoLevel
+	}
+	return log.Level(parsed).With().Timestamp().Logger()
+}
+
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}

@@ -1,0 +1,166 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"spectap/sweep"
+)
+
+// sweepFlags are the flags as typed; specdec_bench's names where it has the flag.
+type sweepFlags struct {
+	config      sweep.Config
+	temperature list
+	concurrency list
+	numRequests int
+	topP        float64
+	topK        int
+	seed        int64
+	apiKeyFile  string
+	noSpecStats bool
+	logLevel    string
+}
+
+func (p program) sweepCommand() *cobra.Command {
+	f := &sweepFlags{}
+	c := &cobra.Command{
+		Use:   "sweep",
+		Short: "ask a data set's questions at temperatures x concurrencies and write specdec_bench's files",
+		Args:  noArguments,
+		RunE: func(c *cobra.Command, _ []string) error {
+			cfg, err := f.read(p, c.Flags())
+			if err != nil {
+				return exitError{exitUsage, err}
+			}
+			return p.sweep(c.Context(), cfg, f.logLevel)
+		},
+	}
+	f.add(c.Flags())
+	return c
+}
+
+func (f *sweepFlags) add(flags *pflag.FlagSet) {
+	c := &f.config
+	flags.StringVar(&c.URL, "url", "", "the server, http://host:port")
+	flags.StringVar(&c.Model, "model", "", "model name; default: the one that the server lists")
+	flags.StringVar(&c.MTBench, "mtbench", "", "MT-Bench question file (JSON lines)")
+	flags.StringVar(&c.SpecBench, "specbench", "", "Spec-Bench question file (JSON lines)")
+	flags.StringVar(&c.Dataset, "dataset", "", "data set by name: mtbench, specbench or speed; needs --dataset_path")
+	flags.StringVar(&c.DatasetPath, "dataset_path", "", "file or folder of --dataset")
+	flags.IntVar(&f.numRequests, "num_requests", 0, "number of conversations; default: all (80 of MT-Bench, 480 of Spec-Bench)")
+	flags.StringVar(&c.Select, "select", "auto", "which conversations --num_requests takes: auto (as specdec_bench does for the data set), stratified or first")
+	flags.StringVar(&c.RuntimeParams, "runtime_params", "", "specdec_bench's YAML file: sampling_kwargs, chat_template_args, dataset_kwargs")
+	addList(flags, &f.temperature, "temperature", "temperatures, for example 0 1 (default 0)")
+	addList(flags, &f.concurrency, "concurrency", "conversations at a time, for example 1 8 32 (default 1)")
+	flags.IntVar(&c.OutputLength, "output_length", 4096, "most tokens a turn")
+	flags.Float64Var(&f.topP, "top_p", 1, "top_p of every request")
+	flags.IntVar(&f.topK, "top_k", 0, "top_k of every request; 0 is off")
+	flags.Int64Var(&f.seed, "seed", 0, "seed of every request; default: none is sent")
+	flags.IntVar(&c.GPUs, "num_gpus", 1, "GPUs that the server uses: divisor of Output TPS/gpu")
+	flags.StringVar(&c.SaveDir, "save_dir", "", "folder for the files; one folder a point is made in it")
+	flags.StringVar(&c.Postprocess, "postprocess", "base", "what a reply loses before it goes into the history: base (nothing) or gptoss")
+	flags.BoolVar(&c.IgnoreEOS, "ignore_eos", false, "send ignore_eos: true, so that every reply reaches --output_length")
+	flags.BoolVar(&c.Completions, "completions", false, "send the last user text to /v1/completions, without template and history")
+	flags.StringVar(&c.Tokenizer, "tokenizer", "", "recorded in configuration.json; the server tokenizes")
+	flags.StringVar(&c.APIKey, "api_key", "", "bearer token for the server (environment SPECTAP_API_KEY); prefer --api_key_file")
+	flags.StringVar(&f.apiKeyFile, "api_key_file", "", "file that holds the bearer token")
+	flags.DurationVar(&c.Wait, "wait", 10*time.Minute, "how long to wait for the server to become ready")
+	flags.BoolVar(&c.DryRun, "dry_run", false, "print the plan and send nothing")
+	flags.StringVar(&c.Measure, "measure", "tokens", "what the requests ask the server for: usage (final event) or tokens (also counts on every event)")
+	flags.StringVar(&c.Acceptance, "acceptance", "client", "what acceptance_rate.json holds: client (what specdec_bench counts) or server (the server's histogram)")
+	flags.BoolVar(&c.NoSpecStats, "no_spec_stats", false, "the server reports no per-request statistics: count the tokens of its events")
+	flags.BoolVar(&c.NoCacheSalt, "no_cache_salt", false, "send no cache_salt: points share the server's prefix cache")
+	flags.BoolVar(&c.IncludeStop, "include_stop_str_in_output", false, "send include_stop_str_in_output: true (the README names what it changes)")
+	flags.BoolVar(&c.KeepTexts, "keep_texts", false, "keep prompts and replies in records.jsonl, so that collect can write the responses file")
+	flags.Int64Var(&c.Seed, "bootstrap_seed", 0, "seed of the resamples behind the intervals")
+	flags.StringVar(&f.logLevel, "log_level", "warn", "level of the log on stderr: debug, info, warn or error")
+}
+
+// read turns the flags into a plan's configuration.
+func (f *sweepFlags) read(p program, flags *pflag.FlagSet) (sweep.Config, error) {
+	cfg := f.config
+	cfg.Argv, cfg.Env, cfg.Version = p.argv, p.env, version()
+	cfg.Temperatures, cfg.Concurrency = f.temperature, f.concurrency
+	for _, each := range []struct {
+		name string
+		set  func()
+	}{
+		{"num_requests", func() { cfg.NumRequests = &f.numRequests }},
+		{"top_p", func() { cfg.TopP = &f.topP }},
+		{"top_k", func() { cfg.TopK = &f.topK }},
+		{"seed", func() { cfg.SamplingSeed = &f.seed }},
+	} {
+		if flags.Changed(each.name) {
+			each.set()
+		}
+	}
+	key, err := f.key(p.env)
+	cfg.APIKey = key
+	return cfg, err
+}
+
+// key finds the bearer token: flag, file, environment.
+func (f *sweepFlags) key(environ map[string]string) (string, error) {
+	if f.apiKeyFile == "" {
+		if f.config.APIKey != "" {
+			return f.config.APIKey, nil
+		}
+		return environ["SPECTAP_API_KEY"], nil
+	}
+	if f.config.APIKey != "" {
+		return "", errors.New("--api_key and --api_key_file are both set: want one of them")
+	}
+	text, err := os.ReadFile(f.apiKeyFile)
+	if err != nil {
+		return "", fmt.Errorf("cannot read --api_key_file: %w", err)
+	}
+	return strings.TrimSpace(string(text)), nil
+}
+
+// sweep runs a plan through a measuring proxy of its own.
+func (p program) sweep(ctx context.Context, cfg sweep.Config, logLevel string) error {
+	log := newLogger(p.stderr, logLevel, "")
+	plan, err := sweep.NewPlan(cfg)
+	if err != nil {
+		return exitError{exitUsage, err}
+	}
+	if cfg.DryRun {
+		return plan.Describe(p.stdout)
+	}
+	result, err := p.runPlan(ctx, plan, log)
+	if code := sweep.ExitCode(result, err); code != 0 {
+		return exitError{code, err}
+	}
+	return nil
+}
+
+// runPlan starts the proxy, runs the plan through it and prints the table.
+func (p program) runPlan(ctx context.Context, plan *sweep.Plan, log zerolog.Logger) (sweep.Result, error) {
+	pipe, err := openPipe(plan.Config.URL, log)
+	if err != nil {
+		return sweep.Result{}, err
+	}
+	s := sweep.Sweep{
+		Plan:     plan,
+		HTTP:     pipe.Client,
+		BaseURL:  pipe.BaseURL,
+		Records:  pipe.Records,
+		Progress: p.stderr,
+		Terminal: isTerminal(p.stderr),
+		Log:      log,
+		Now:      time.Now,
+	}
+	result, err := s.Run(ctx)
+	if len(result.Summaries)+len(result.Failed)+len(result.NotRun) > 0 {
+		sweep.Table(p.stdout, result)
+	}
+	return result, errors.Join(err, pipe.Close())
+}
