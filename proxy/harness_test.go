@@ -186,6 +186,12 @@ func startProxy(t testing.TB, cfg Config, setup func(*Server)) *stack {
 	if setup != nil {
 		setup(s)
 	}
+	return &stack{Server: s, addr: startBuilt(t, s), recs: recs, log: log}
+}
+
+// startBuilt serves on loopback until the test ends and returns the address.
+func startBuilt(t testing.TB, s *Server) string {
+	t.Helper()
 	ln, err := Listen("127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -204,7 +210,7 @@ func startProxy(t testing.TB, cfg Config, setup func(*Server)) *stack {
 		}
 		wg.Wait()
 	})
-	return &stack{Server: s, addr: ln.Addr().String(), recs: recs, log: log}
+	return ln.Addr().String()
 }
 
 func upstreamOf(e *scripted) string { return "http://" + e.ln.Addr().String() }

@@ -1,0 +1,104 @@
+package proxy
+
+import (
+	"encoding/json"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/rs/zerolog"
+)
+
+// Every setting can be shown: variable, unit, meaning, and a default unless it is unset.
+func TestConfigTags(t *testing.T) {
+	for i := range reflect.TypeFor[Config]().NumField() {
+		f := reflect.TypeFor[Config]().Field(i)
+		if !strings.HasPrefix(f.Tag.Get("env"), "SPECTAP_") || f.Tag.Get("help") == "" || f.Tag.Get("unit") == "" {
+			t.Errorf("%s lacks a tag: %s", f.Name, f.Tag)
+		}
+	}
+	cfg := testConfig(t, "http://127.0.0.1:8001")
+	if err := cfg.Validate(); err != nil {
+		t.Errorf("defaults are not valid: %v", err)
+	}
+	if len(cfg.Warnings()) != 0 {
+		t.Errorf("defaults warn: %q", cfg.Warnings())
+	}
+}
+
+// All problems come at once, each with value, variable and flag.
+func TestValidate(t *testing.T) {
+	cfg := testConfig(t, "ftp://x")
+	cfg.Listen, cfg.Admin, cfg.Measure, cfg.Engine = "8000", "unix:", "all", "tgi"
+	cfg.Temperature, cfg.TopP, cfg.TopK, cfg.Seed, cfg.MaxTokens = "warm", "1.5", "2.5", "0x1", "-1"
+	cfg.SkipSpecialTokens, cfg.Set = "yes", "[1]"
+	cfg.UpstreamIdle, cfg.MaxBodyBytes, cfg.LogLevel, cfg.LogFormat = 0, 0, "loud", "xml"
+	err := cfg.Validate()
+	if err == nil {
+		t.Fatal("got no error")
+	}
+	for _, name := range []string{"LISTEN", "ADMIN", "UPSTREAM", "MEASURE", "ENGINE", "TEMPERATURE", "TOP_P", "TOP_K", "SEED",
+		"MAX_TOKENS", "SKIP_SPECIAL_TOKENS", "SET", "UPSTREAM_IDLE", "MAX_BODY_BYTES", "LOG_LEVEL", "LOG_FORMAT"} {
+		contains(t, err.Error(), "cannot use SPECTAP_"+name+" (--"+strings.ToLower(name)+") ")
+	}
+	if n := strings.Count(err.Error(), "\n") + 1; n != 16 {
+		t.Errorf("got %d problems, want 16:\n%v", n, err)
+	}
+	if _, err := New(cfg, nil, zerolog.Nop()); err == nil {
+		t.Error("New took an invalid Config")
+	}
+	late := testConfig(t, "http://h:1")
+	late.UpstreamIdle = 4 * time.Second
+	if w := late.Warnings(); len(w) != 1 {
+		t.Errorf("got warnings %q, want one about the idle limit", w)
+	}
+}
+
+func TestParseUpstream(t *testing.T) {
+	f := func(s string, want endpoint) {
+		t.Helper()
+		got, err := parseUpstream(s)
+		if err != nil || got != want {
+			t.Errorf("%q: got %+v, %v; want %+v", s, got, err, want)
+		}
+	}
+	f("http://h:8001", endpoint{network: "tcp", address: "h:8001", host: "h:8001"})
+	f("http://h/a%2Fb/", endpoint{network: "tcp", address: "h:80", host: "h", base: "/a%2Fb"})
+	f("https://[::1]", endpoint{network: "tcp", address: "[::1]:443", host: "[::1]", tls: true})
+	f("unix:/a b", endpoint{network: "unix", address: "/a b", host: "localhost"})
+	for _, s := range []string{"", "h:1", "http://", "http://h?q", "http://u:p@h", "unix:", "ws://h"} {
+		if got, err := parseUpstream(s); err == nil {
+			t.Errorf("%q: got %+v, want an error", s, got)
+		}
+	}
+}
+
+func TestNewPolicy(t *testing.T) {
+	cfg := testConfig(t, "http://h:1")
+	cfg.Temperature, cfg.MaxTokens, cfg.Set, cfg.Override = "1.0", "7", `{"stop":["x"],"temperature":0}`, true
+	p, err := newPolicy(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]json.RawMessage{"temperature": json.RawMessage("1.0"), "stop": json.RawMessage(`["x"]`)}
+	if d := cmp.Diff(want, p.Fill); d != "" || p.MaxTokens != 7 || !p.Override {
+		t.Errorf("got %+v, differs:\n%s", p, d)
+	}
+}
+
+func TestOriginForm(t *testing.T) {
+	f := func(in, want string) {
+		t.Helper()
+		if got := string(originForm([]byte(in))); got != want {
+			t.Errorf("%q: got %q, want %q", in, got, want)
+		}
+	}
+	f("/a//b?c", "/a//b?c")
+	f("http://h:1/a?b", "/a?b")
+	f("http://h", "/")
+	f("http://h?q", "/?q")
+	f("*", "*")
+	f("/x?u=http://y/z", "/x?u=http://y/z")
+}
