@@ -38,6 +38,8 @@ type Server struct {
 	pool    *pool
 	watcher *watcher
 	readers sync.Pool // *bufio.Reader on upstream connections
+	taps    sync.Pool // *tap.Tap, with their buffers
+	cutters sync.Pool // *cutting
 	buffers sync.Pool // *[]byte for request heads and bodies
 	flights flights
 	counts  counts
@@ -46,6 +48,7 @@ type Server struct {
 	engine   atomic.Value // Engine
 	stopping atomic.Bool
 	stopOnce sync.Once
+	unstamp  func()
 	records  atomic.Uint64 // numbers Record.ID
 	prefix   string        // of Record.ID: the start of this Server
 }
@@ -78,6 +81,7 @@ func New(cfg Config, sink collector.Sink, log zerolog.Logger) (*Server, error) {
 	}
 	s.pool = &pool{dialer: newDialer(to, cfg.ConnectTimeout), limit: cfg.UpstreamIdle}
 	s.probe = newProber(s)
+	s.unstamp = holdStamps()
 	s.http = s.server()
 	return s, nil
 }
@@ -120,6 +124,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		s.probe.stop()
 		s.pool.close()
 		s.watcher.close()
+		s.unstamp()
 	})
 	if err != nil && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) {
 		return fmt.Errorf("cannot shut down the proxy: %w", err)
@@ -142,7 +147,9 @@ func (s *Server) handle(ctx *fasthttp.RequestCtx) {
 	}
 	buf := s.buffer()
 	defer s.buffers.Put(buf)
-	body := s.rewrite(f, ctx.Request.Body())
+	room := s.buffer()
+	defer s.buffers.Put(room)
+	body := s.rewrite(f, room, ctx.Request.Body())
 	*buf = s.appendHead((*buf)[:0], ctx, f, len(body))
 
 	f.watch = s.watcher.arm(f.client, f) // before dialing, so that no leaving is missed
@@ -187,9 +194,9 @@ func labels(h *fasthttp.RequestHeader) collector.Labels {
 	return l
 }
 
-// rewrite applies the policy. A panic in it costs the measurement: the body
-// goes on as it came.
-func (s *Server) rewrite(f *flight, body []byte) (out []byte) {
+// rewrite applies the policy; a new body stands in room. A panic in it costs
+// the measurement: the body goes on as it came.
+func (s *Server) rewrite(f *flight, room *[]byte, body []byte) (out []byte) {
 	if !f.measured {
 		return body
 	}
@@ -201,7 +208,10 @@ func (s *Server) rewrite(f *flight, body []byte) (out []byte) {
 		}
 	}()
 	engine := s.Engine()
-	out, f.sent = s.policy.Apply(nil, body, f.route, engine)
+	out, f.sent = s.policy.Apply((*room)[:0], body, f.route, engine)
+	if f.sent.Rewritten && cap(out) <= joinLimit {
+		*room = out
+	}
 	describe(f.rec, &f.sent, engine)
 	return out
 }
@@ -240,8 +250,10 @@ func (s *Server) answer(ctx *fasthttp.RequestCtx, f *flight, x *exchange) {
 		b.finish("", "")
 		return
 	case fixedLength:
-		size = x.head.ContentLength()
-		b.left = int64(size)
+		b.left = int64(x.head.ContentLength())
+		if b.cutter == nil { // what is cut has another length
+			size = x.head.ContentLength()
+		}
 	case untilClose:
 		x.head.SetConnectionClose()
 	}
@@ -261,11 +273,21 @@ func (s *Server) watchBody(b *stream) {
 	if !b.f.measured {
 		return
 	}
-	b.tap = tap.New(tap.Options{Route: b.f.route, KeepText: s.cfg.KeepTexts, Choices: b.f.sent.Choices})
+	options := tap.Options{Route: b.f.route, KeepText: s.cfg.KeepTexts, Choices: b.f.sent.Choices}
+	if t, ok := s.taps.Get().(*tap.Tap); ok {
+		t.Reset(options)
+		b.tap = t
+	} else {
+		b.tap = tap.New(options)
+	}
 	b.tap.Head(h.StatusCode(), string(h.ContentType()), string(h.ContentEncoding()))
 	if b.f.sent.Asked != (Asked{}) && isEventStream(h) {
-		b.cutter = new(Cutter)
-		b.cutter.Reset(b.f.sent.Asked)
+		c, ok := s.cutters.Get().(*cutting)
+		if !ok {
+			c = new(cutting)
+		}
+		c.Reset(b.f.sent.Asked)
+		b.cutter = c
 	}
 }
 

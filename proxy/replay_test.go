@@ -281,3 +281,21 @@ func TestHoldExpires(t *testing.T) {
 		t.Errorf("got %q after the held event, want [DONE] only", rest)
 	}
 }
+
+// An event stream with a Content-Length is cut, too, and framed anew.
+func TestCutFixedLength(t *testing.T) {
+	all := streamed(t)
+	asked, plain := bodyOf(t, all["nd-chat-stream-usage"].response), bodyOf(t, all["nd-chat-stream-nousage"].response)
+	up := answering(t, func(*http.Request) string { return withLength("200 OK", "text/event-stream", asked) })
+	cfg := testConfig(t, upstreamOf(up))
+	cfg.Measure = "usage"
+	p := startProxy(t, cfg, nil)
+	c := connect(t, p.addr)
+	for range 2 { // the connection stays usable
+		c.send(post(chatPath, chatStream))
+		got := idAndCreated.ReplaceAllString(body(t, c.answer("POST")), "-")
+		if d := cmp.Diff(idAndCreated.ReplaceAllString(plain, "-"), got); d != "" {
+			t.Errorf("body differs from the uninjected one:\n%s", d)
+		}
+	}
+}

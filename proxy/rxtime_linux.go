@@ -49,6 +49,20 @@ func withStamps(c net.Conn) net.Conn {
 	return s
 }
 
+// holdStamps keeps the kernel stamping until the returned function is called.
+// Without a socket that wants stamps the kernel stops, and the first segments
+// after it started again carry none.
+func holdStamps() (release func()) {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err == nil && unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_TIMESTAMPNS, 1) == nil {
+		return func() { _ = unix.Close(fd) }
+	}
+	if err == nil {
+		_ = unix.Close(fd)
+	}
+	return func() {}
+}
+
 // Read implements net.Conn.
 func (c *stampedConn) Read(p []byte) (int, error) {
 	if len(p) == 0 {

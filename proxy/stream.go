@@ -23,8 +23,7 @@ type stream struct {
 	left    int64 // of a body with a length
 	chunks  dechunker
 	tap     *tap.Tap // nil where nothing is measured, or after a panic
-	cutter  *Cutter  // nil where nothing was injected
-	out     []byte   // what the cutter lets pass
+	cutter  *cutting // nil where nothing was injected
 	tee     []byte   // the answer of /v1/models or /version, while the engine is unknown
 	teeing  bool
 
@@ -37,6 +36,12 @@ type stream struct {
 	residence    []time.Duration
 	kernel, user int // reads by the origin of their time
 	ended        bool
+}
+
+// cutting is a Cutter and the room for what it lets pass.
+type cutting struct {
+	Cutter
+	out []byte
 }
 
 var errStalled = errors.New("upstream sent no data within the stall limit")
@@ -182,13 +187,14 @@ func (b *stream) cut(in []byte) (out []byte) {
 			out = in
 		}
 	}()
-	b.out = b.cutter.Feed(b.out[:0], in)
+	c := b.cutter
+	c.out = c.Feed(c.out[:0], in)
 	if !b.cutter.Held() {
 		b.heldUntil = time.Time{}
 	} else if b.heldUntil.IsZero() {
 		b.heldUntil = time.Now().Add(b.s.cfg.Hold)
 	}
-	return b.out
+	return c.out
 }
 
 // expire writes an event that was held for long enough.
@@ -208,9 +214,10 @@ func (b *stream) letGo(w *countingWriter, take func(*Cutter, []byte) []byte) (er
 			b.cutter = nil
 		}
 	}()
-	b.out = take(b.cutter, b.out[:0])
-	if len(b.out) > 0 {
-		_, err = w.Write(b.out)
+	c := b.cutter
+	c.out = take(&c.Cutter, c.out[:0])
+	if len(c.out) > 0 {
+		_, err = w.Write(c.out)
 	}
 	return err
 }
@@ -321,6 +328,10 @@ func (b *stream) finish(kind, text string) {
 		rec.ErrorKind, rec.Error = kind, text
 	}
 	b.fill(kind == "")
+	if b.cutter != nil && b.framing != fixedLength { // a body with a length is still to be written
+		b.s.cutters.Put(b.cutter)
+		b.cutter = nil
+	}
 	b.settleEngine()
 	b.s.watcher.disarm(b.f.client, b.f.watch)
 	if kind == "" && (b.framing != fixedLength || b.left == 0) {
@@ -352,6 +363,8 @@ func (b *stream) fill(complete bool) {
 	}()
 	b.tap.End(time.Since(b.f.start), complete)
 	b.tap.Fill(rec)
+	b.s.taps.Put(b.tap)
+	b.tap = nil
 }
 
 // originOf names the origin of a Record's times (Record.Stamps).

@@ -125,8 +125,8 @@ func TestIdleCloseNoticed(t *testing.T) {
 			body(t, resp)
 		}
 		<-closed
-		if rec := p.recs.next(t); rec.Retries > 1 {
-			t.Errorf("request %d: got %d retries", i, rec.Retries)
+		if rec := p.recs.next(t); platformStamps && rec.Retries > 0 {
+			t.Errorf("request %d: got %d retries, want the closed connection noticed", i, rec.Retries)
 		}
 	}
 	if n := up.requests.Load(); n != 20 {
