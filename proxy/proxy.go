@@ -70,9 +70,6 @@ func New(cfg Config, sink collector.Sink, log zerolog.Logger) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, text := range cfg.Warnings() {
-		log.Warn().Str("setting", text).Msg("a setting may hurt")
-	}
 	s := &Server{cfg: cfg, to: to, policy: policy, sink: sink, log: log, watcher: w}
 	s.prefix = fmt.Sprintf("%x-", time.Now().UnixNano())
 	s.engine.Store(EngineUnknown)

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	_ "embed"
-	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -46,7 +45,7 @@ func (p program) demo(ctx context.Context, saveDir string) error {
 			return exitError{exitFailed, fmt.Errorf("cannot make a folder for the files: %w; name one with --save_dir", err)}
 		}
 	}
-	fmt.Fprintf(p.stdout, "A simulated engine with speculative decoding listens on %s; the sweep asks it %s through the proxy.\n", address, "12 two-turn questions a point")
+	fmt.Fprintf(p.stdout, "A simulated engine with speculative decoding listens on %s; the sweep asks it 12 two-turn questions a point through the proxy.\n", address)
 	err = p.sweep(ctx, sweep.Config{
 		URL:          "http://" + address,
 		Questions:    demoQuestions,
@@ -101,7 +100,7 @@ func startDemoEngine() (*fakevllm.Engine, string, error) {
 // otherwise be dropped silently.
 func noArguments(_ *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return exitError{exitUsage, errors.New("unexpected argument " + fmt.Sprintf("%q", args[0]) + ": want flags only; put a list after its flag, as in --temperature 0 1")}
+		return exitError{exitUsage, fmt.Errorf("unexpected argument %q: want flags only; put a list after its flag, as in --temperature 0 1", args[0])}
 	}
 	return nil
 }

@@ -64,8 +64,8 @@ func main() {
 	os.Exit(code)
 }
 
-// run executes one command line and returns the exit code.
-func (p program) run(ctx context.Context, args []string) int {
+// root is the command table.
+func (p program) root() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "spectap",
 		Short:         "measure an LLM server from the wire",
@@ -77,6 +77,12 @@ func (p program) run(ctx context.Context, args []string) int {
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetGlobalNormalizationFunc(dashes)
 	root.AddCommand(p.demoCommand(), p.proxyCommand(), p.sweepCommand(), p.collectCommand(), p.checkCommand(), p.versionCommand())
+	return root
+}
+
+// run executes one command line and returns the exit code.
+func (p program) run(ctx context.Context, args []string) int {
+	root := p.root()
 	root.SetArgs(joinLists(args, listFlags(root)))
 	err := root.ExecuteContext(ctx)
 	if err == nil {

@@ -47,6 +47,9 @@ func (p program) proxyCommand() *cobra.Command {
 // serve runs the proxy and its admin port until the context ends, then drains.
 func (p program) serve(ctx context.Context, cfg proxy.Config) error {
 	log := newLogger(p.stderr, cfg.LogLevel, cfg.LogFormat)
+	for _, text := range cfg.Warnings() {
+		log.Warn().Str("setting", text).Msg("a setting may hurt")
+	}
 	sink, err := recordsSink(cfg)
 	if err != nil {
 		return exitError{exitUsage, err}

@@ -144,7 +144,11 @@ func (p program) sweep(ctx context.Context, cfg sweep.Config, logLevel string) e
 
 // runPlan starts the proxy, runs the plan through it and prints the table.
 func (p program) runPlan(ctx context.Context, plan *sweep.Plan, log zerolog.Logger) (sweep.Result, error) {
-	pipe, err := openPipe(plan.Config.URL, log)
+	quiet := log
+	if log.GetLevel() == zerolog.WarnLevel {
+		quiet = log.Level(zerolog.ErrorLevel) // the sweep itself says which requests failed
+	}
+	pipe, err := openPipe(plan.Config.URL, quiet)
 	if err != nil {
 		return sweep.Result{}, err
 	}

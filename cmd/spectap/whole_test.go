@@ -90,7 +90,7 @@ func TestSweepEqualsGroundTruth(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			url, truth := serveEngine(t, cfg)
 			dir := t.TempDir()
-			mustSpectap(t, 0, append([]string{"sweep", "--url", url, "--mtbench", writeQuestions(t, 23), "--temperature", "0", "1",
+			mustSpectap(t, 0, append([]string{"sweep", "--url", url, "--temperature", "0", "1",
 				"--concurrency", "1", "8", "--output_length", "64", "--save_dir", dir}, args...)...)
 			records, _ := filepath.Glob(filepath.Join(dir, "t*", "records.jsonl"))
 			if len(records) != 4 {
@@ -102,12 +102,15 @@ func TestSweepEqualsGroundTruth(t *testing.T) {
 			}
 		})
 	}
-	f("as it is", fastEngine())
+	questions := writeQuestions(t, 23)
 	draftless := fastEngine()
 	draftless.Draftless = 0.7 // as n-gram drafting
-	f("steps without drafts", draftless)
-	f("view of the server", draftless, "--acceptance", "server")
-	f("Spec-Bench metric", fastEngine(), "--num_requests", "12")
+	draftless.EOS = 0.02
+	f("MT-Bench", fastEngine(), "--mtbench", questions)
+	f("steps without drafts, replies that end at EOS", draftless, "--mtbench", questions)
+	f("the server's view", draftless, "--mtbench", questions, "--acceptance", "server")
+	f("Spec-Bench", draftless, "--specbench", questions, "--num_requests", "12", "--select", "stratified")
+	f("by name", fastEngine(), "--dataset", "specbench", "--dataset_path", questions, "--ignore_eos")
 }
 
 // collect makes the same files from the records alone.
