@@ -131,11 +131,18 @@ func parse(body []byte, chat bool, cfg *Config) (*request, *apiError) {
 	if err := json.Unmarshal(body, r); err != nil {
 		return nil, schemaError("body", fmt.Sprintf(`{'type': 'value_error', 'loc': 'body', 'msg': '%v'}`, err))
 	}
-	if e := r.readPrompts(); e != nil {
+	if e := r.readPrompts(members(body)); e != nil {
 		return nil, e
 	}
 	r.readStops()
 	return r, r.check(cfg)
+}
+
+// members counts the members of a JSON object.
+func members(body []byte) int {
+	var m map[string]json.RawMessage
+	_ = json.Unmarshal(body, &m) // valid, or no object and 0
+	return len(m)
 }
 
 func syntaxAt(body []byte) string {
@@ -157,9 +164,9 @@ func (r *request) readStops() {
 	}
 }
 
-func (r *request) readPrompts() *apiError {
+func (r *request) readPrompts(members int) *apiError {
 	if r.chat {
-		return r.readMessages()
+		return r.readMessages(members)
 	}
 	var many []string
 	var one string
@@ -171,7 +178,7 @@ func (r *request) readPrompts() *apiError {
 	case json.Unmarshal(r.Prompt, &ids) == nil:
 		many = []string{strings.Trim(string(r.Prompt), "[]")}
 	default:
-		return missing("prompt")
+		return missing("prompt", members)
 	}
 	for _, p := range many {
 		r.prompts = append(r.prompts, prompt{p, p, max(len(ids), len(strings.Fields(p))+1)})
@@ -181,9 +188,9 @@ func (r *request) readPrompts() *apiError {
 }
 
 // readMessages counts about a token a word, and a template around each message.
-func (r *request) readMessages() *apiError {
+func (r *request) readMessages(members int) *apiError {
 	if r.Messages == nil {
-		return missing("messages")
+		return missing("messages", members)
 	}
 	if len(r.Messages) == 0 {
 		return badRequest("", "Cannot apply chat template to an empty conversation. Provide at least one message.")
@@ -195,7 +202,7 @@ func (r *request) readMessages() *apiError {
 			Content any    `json:"content"`
 		}
 		if json.Unmarshal(raw, &m) != nil {
-			return missing("messages.role")
+			return missing("messages.role", members)
 		}
 		text := contentText(m.Content)
 		if m.Role == "user" {

@@ -221,7 +221,9 @@ func (e *Engine) redirect(ctx *fasthttp.RequestCtx, path string) {
 		reply(ctx, 404, "application/json", (&apiError{detail: "Not Found"}).body())
 		return
 	}
+	ctx.Response.Header.Del("vary") // location stands before it
 	ctx.Response.Header.Set("location", "http://"+string(ctx.Host())+to)
+	ctx.Response.Header.Set("vary", "Origin")
 	reply(ctx, 307, "", nil)
 }
 
@@ -319,10 +321,7 @@ func (e *Engine) responseID(r *request) string {
 
 // refuse answers an error status and logs it; a status of 0 has no answer left to give.
 func (e *Engine) refuse(ctx *fasthttp.RequestCtx, r *request, path string, a *apiError, now time.Time) {
-	t := &Truth{Path: path, StartUnixNs: now.UnixNano()}
-	if r != nil {
-		t = newTruth(r, path, now)
-	}
+	t := newTruth(r, path, now)
 	t.Status = a.status
 	t.RequestID = string(ctx.Request.Header.Peek("X-Request-Id"))
 	e.log(t)

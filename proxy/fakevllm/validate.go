@@ -21,8 +21,8 @@ func schemaError(param, detail string) *apiError {
 	return &apiError{status: 400, message: "1 validation error:\n  " + detail, kind: "Bad Request", param: param}
 }
 
-func missing(name string) *apiError {
-	return schemaError("body."+name, `{'type': 'missing', 'loc': 'body.`+name+`', 'msg': 'Field required', 'input': '<dict>'}`)
+func missing(name string, members int) *apiError {
+	return schemaError("body."+name, fmt.Sprintf(`{'type': 'missing', 'loc': 'body.%s', 'msg': 'Field required', 'input': '<dict of %d items>'}`, name, members))
 }
 
 // valueError is a refused value: its message ends in the parameter and the value.
