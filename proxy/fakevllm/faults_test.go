@@ -19,8 +19,10 @@ const streamed = `{"messages":[{"role":"user","content":"Hi there"}],"temperatur
 // and the truth. Every answer of the same engine seed is the same but for id and created.
 func broken(t *testing.T, fault string) ([]byte, answer, fakevllm.Truth, error) {
 	t.Helper()
-	e, addr := start(t, fakevllm.Config{KeepTruth: true})
+	log := make(lines, 1)
+	e, addr := start(t, fakevllm.Config{KeepTruth: true, Truth: log})
 	raw, err := send(t, addr, post("/v1/chat/completions", streamed, "X-Fake-Fault: "+fault, "X-Request-Id: f"))
+	<-log // a reset is seen before it is logged
 	a := answer{}
 	if bytes.Contains(raw, []byte("\r\n\r\n")) {
 		a = cut(t, raw)
@@ -185,6 +187,32 @@ func TestKeepAlive(t *testing.T) {
 	raw, err := send(t, addr, append(ask(1, ""), append(ask(2, ""), post("/v1/completions", `{"prompt":"x"}`)...)...))
 	if err != nil || bytes.Count(raw, []byte("HTTP/1.1 200 OK")) != 3 || len(e.Truth()) != 3 {
 		t.Errorf("err %v, %d truths, raw %q", err, len(e.Truth()), raw)
+	}
+}
+
+// TestCloseCutsOpenConnections: one that idles and one in a long stream; Close waits for neither.
+func TestCloseCutsOpenConnections(t *testing.T) {
+	log := make(lines, 1)
+	e, addr := start(t, fakevllm.Config{KeepTruth: true, Truth: log, Step: time.Hour})
+	for _, raw := range [][]byte{[]byte("GET /version HTTP/1.1\r\nHost: x\r\n\r\n"), post("/v1/chat/completions", streamed)} {
+		c, err := net.Dial("tcp", addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		if _, err := c.Write(raw); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Read(make([]byte, 4096)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := e.Close(); err != nil {
+		t.Fatal(err)
+	}
+	<-log
+	if all := e.Truth(); all[0].Fault != "closed" || all[0].Finish != "" {
+		t.Errorf("truth %+v", all[0])
 	}
 }
 

@@ -11,7 +11,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -138,10 +140,11 @@ func (e *Engine) Serve(ln net.Listener) error {
 func (e *Engine) Close() error {
 	e.once.Do(func() { close(e.done) })
 	e.mu.Lock()
-	for c := range e.conns {
+	open := slices.Collect(maps.Keys(e.conns))
+	e.mu.Unlock()
+	for _, c := range open { // takes the lock
 		_ = c.Close()
 	}
-	e.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
 	err := e.srv.ShutdownWithContext(ctx)
