@@ -190,10 +190,16 @@ func TestKeepAlive(t *testing.T) {
 	}
 }
 
-// TestCloseCutsOpenConnections: one that idles and one in a long stream; Close waits for neither.
+// TestCloseCutsOpenConnections: one that
+// never sent anything, one that idles, one in a long stream. Close waits for none.
 func TestCloseCutsOpenConnections(t *testing.T) {
 	log := make(lines, 1)
 	e, addr := start(t, fakevllm.Config{KeepTruth: true, Truth: log, Step: time.Hour})
+	silent, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
 	for _, raw := range [][]byte{[]byte("GET /version HTTP/1.1\r\nHost: x\r\n\r\n"), post("/v1/chat/completions", streamed)} {
 		c, err := net.Dial("tcp", addr)
 		if err != nil {

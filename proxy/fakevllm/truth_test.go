@@ -276,7 +276,7 @@ func TestEmptyTextTokens(t *testing.T) {
 	_, addr := start(t, fakevllm.Config{Seed: 1, Acceptance: []float64{0}})
 	found := 0
 	for i := range 20 {
-		raw, err := send(t, addr, ask(i, `,"max_tokens":80`))
+		raw, err := send(t, addr, ask(i, `,"max_tokens":80,"skip_special_tokens":false`))
 		if err != nil {
 			t.Fatal(err)
 		}
