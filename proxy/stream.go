@@ -34,7 +34,9 @@ type stream struct {
 
 	lastByte     time.Duration
 	residence    []time.Duration
-	kernel, user int // reads by the origin of their time
+	kernel, user int  // reads by the origin of their time
+	writing      bool // the last bytes are still to be written: finish leaves the connection to its caller
+	whole        bool // the answer came to its end
 	ended        bool
 }
 
@@ -155,7 +157,9 @@ func (b *stream) forward(w *countingWriter, at time.Duration, in []byte) error {
 	last := b.framing == fixedLength && b.left == 0
 	if last { // these bytes are the end for the client, so the Record comes first
 		b.observe(at, in)
+		b.writing = true // in stands in the connection's buffer
 		b.finish("", "")
+		defer b.free()
 	}
 	out := b.cut(in)
 	if len(out) > 0 {
@@ -334,13 +338,22 @@ func (b *stream) finish(kind, text string) {
 	}
 	b.settleEngine()
 	b.s.watcher.disarm(b.f.client, b.f.watch)
-	if kind == "" && (b.framing != fixedLength || b.left == 0) {
-		b.s.release(b.f, b.x)
-	} else {
-		b.f.detach()
-		b.s.discard(b.x)
+	b.whole = kind == ""
+	if !b.writing {
+		b.free()
 	}
 	b.s.land(b.f)
+}
+
+// free gives the upstream connection and its buffer away. Nothing may stand in
+// the buffer that is still to be written: the next request would overwrite it.
+func (b *stream) free() {
+	if b.whole && (b.framing != fixedLength || b.left == 0) {
+		b.s.release(b.f, b.x)
+		return
+	}
+	b.f.detach()
+	b.s.discard(b.x)
 }
 
 // fill writes what was measured into the Record.
