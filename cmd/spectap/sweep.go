@@ -25,7 +25,6 @@ type sweepFlags struct {
 	topK        int
 	seed        int64
 	apiKeyFile  string
-	noSpecStats bool
 	logLevel    string
 }
 

@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"spectap/collector"
 	"spectap/proxy/fakevllm"
 )
 
@@ -188,5 +187,4 @@ func TestDroppedBlocks(t *testing.T) {
 	if got := file.Histogram.Counters; fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("got histogram %v from the counters, the engine's log says %v", got, want)
 	}
-	_ = collector.ViewClient
 }
