@@ -170,9 +170,10 @@ func (s *Server) reader(c *upConn) *bufio.Reader {
 }
 
 // release gives a connection back to the pool: only after the whole answer was
-// read, nothing was left over, and no cancel closed it.
+// read, nothing was left over, and no cancel closed it. The read limits of this
+// answer must not strike in the next one.
 func (s *Server) release(f *flight, x *exchange) {
-	if !f.detach() || x.br.Buffered() > 0 || x.head.ConnectionClose() {
+	if !f.detach() || x.br.Buffered() > 0 || x.head.ConnectionClose() || x.conn.SetReadDeadline(time.Time{}) != nil {
 		s.discard(x)
 		return
 	}
