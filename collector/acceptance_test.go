@@ -33,8 +33,8 @@ func TestConversationALs(t *testing.T) {
 // TestAcceptanceOrder: conversations may come in any order, the file has them in
 // data-set order.
 func TestAcceptanceOrder(t *testing.T) {
-	a := Conversation{Index: 0, QuestionID: json.RawMessage("7"), Category: "x", Turns: []Turn{{Lengths: []int{1, 2}}, {Lengths: []int{1}}}}
-	b := Conversation{Index: 1, QuestionID: json.RawMessage(`"q"`), Category: "y", Turns: []Turn{{Lengths: []int{1, 4}}, {Lengths: []int{2}}}}
+	a := Conversation{Index: 0, QuestionID: json.RawMessage("7"), Category: json.RawMessage(`"x"`), Turns: []Turn{{Lengths: []int{1, 2}}, {Lengths: []int{1}}}}
+	b := Conversation{Index: 1, QuestionID: json.RawMessage(`"q"`), Category: json.RawMessage(`"y"`), Turns: []Turn{{Lengths: []int{1, 4}}, {Lengths: []int{2}}}}
 	for _, m := range []Metric{MetricMTBench, MetricSpecBench, MetricAcceptanceRate} {
 		want, err := Acceptance(m, []Conversation{a, b})
 		if err != nil {
@@ -82,7 +82,7 @@ func TestQuestionIDs(t *testing.T) {
 func benchmarkConversations() []Conversation {
 	convs := make([]Conversation, 80)
 	for i := range convs {
-		convs[i] = Conversation{Index: i, QuestionID: json.RawMessage("81"), Category: "a", Turns: make([]Turn, 2)}
+		convs[i] = Conversation{Index: i, QuestionID: json.RawMessage("81"), Category: json.RawMessage(`"a"`), Turns: make([]Turn, 2)}
 		for j := range convs[i].Turns {
 			turn := Turn{Lengths: make([]int, 100), Times: make([]float64, 101)}
 			for k := range turn.Lengths {

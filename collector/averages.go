@@ -77,8 +77,9 @@ func specbenchAverages(convs []Conversation) averages {
 		byID[id] = al{float64(sum) / float64(n), sum%n == 0}
 	}
 	for _, c := range convs {
-		categories.add(c.Category, c.Category)
-		categories.members[c.Category] = append(categories.members[c.Category], byID[idIdentity(c.QuestionID)])
+		category := idIdentity(c.Category)
+		categories.add(category, idKey(c.Category))
+		categories.members[category] = append(categories.members[category], byID[idIdentity(c.QuestionID)])
 	}
 	var a averages
 	var all []al
@@ -86,8 +87,8 @@ func specbenchAverages(convs []Conversation) averages {
 		a.request = append(a.request, Member{ids.names[id], byID[id].json()})
 		all = append(all, byID[id])
 	}
-	for _, name := range categories.order {
-		a.category = append(a.category, Member{name, exactMean(categories.members[name]).json()})
+	for _, category := range categories.order {
+		a.category = append(a.category, Member{categories.names[category], exactMean(categories.members[category]).json()})
 	}
 	a.average = exactMean(all)
 	return a

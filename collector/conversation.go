@@ -15,7 +15,7 @@ type Turn struct {
 type Conversation struct {
 	Index      int             // position in the data set, from 0
 	QuestionID json.RawMessage // the data set's id: JSON number, string or null
-	Category   string
-	System     string // system message, or ""
+	Category   json.RawMessage // the data set's category: JSON string, number or null
+	System     *string         // system message; nil where there is none, which is not an empty one
 	Turns      []Turn
 }

@@ -167,7 +167,20 @@ func questionID(label string) json.RawMessage {
 	if n, err := strconv.ParseInt(label, 10, 64); err == nil && strconv.FormatInt(n, 10) == label {
 		return json.RawMessage(label)
 	}
-	text, err := marshalPlain(label)
+	return textID(label)
+}
+
+// categoryID is a category as JSON. A question without one has null, Python's None.
+func categoryID(category string) json.RawMessage {
+	if category == "" {
+		return nil
+	}
+	return textID(category)
+}
+
+// textID is a text as JSON; one that is not UTF-8 loses its wrong bytes to U+FFFD.
+func textID(s string) json.RawMessage {
+	text, err := marshalPlain(s)
 	if err != nil {
 		return nil
 	}
@@ -238,7 +251,10 @@ func (t measuredTurn) completion() int {
 func (s selection) conversations(p Point, view string) []Conversation {
 	convs := make([]Conversation, 0, len(s.convs))
 	for _, m := range s.convs {
-		c := Conversation{Index: m.index, QuestionID: m.question.ID, Category: m.question.Category, System: m.question.System}
+		c := Conversation{Index: m.index, QuestionID: m.question.ID, Category: categoryID(m.question.Category)}
+		if m.question.System != "" {
+			c.System = &m.question.System
+		}
 		for i, t := range m.turns {
 			lengths := t.client.Lengths
 			if view == ViewServer {

@@ -28,8 +28,8 @@ type goldenRun struct {
 type goldenRequest struct {
 	Index      int             `json:"index"`
 	QuestionID json.RawMessage `json:"question_id"`
-	Category   string          `json:"category"`
-	System     string          `json:"system_prompt"`
+	Category   json.RawMessage `json:"category"`
+	System     *string         `json:"system_prompt"`
 	Turns      []goldenTurn    `json:"turns"`
 }
 

@@ -120,7 +120,11 @@ func goldenRecords(t *testing.T, dir string) (goldenRun, Point) {
 	}
 	p := Point{Run: Run{Point: "t0_c1", Metric: run.Metric, GPUs: run.GPUs, IgnoreEOS: run.IgnoreEOS, Postprocess: "base"}}
 	for i, q := range run.Requests {
-		p.Run.Questions = append(p.Run.Questions, Question{ID: q.QuestionID, Category: q.Category, System: q.System, Turns: len(q.Turns)})
+		question := Question{ID: q.QuestionID, Category: idKey(q.Category), Turns: len(q.Turns)}
+		if q.System != nil {
+			question.System = *q.System
+		}
+		p.Run.Questions = append(p.Run.Questions, question)
 		for j, turn := range q.Turns {
 			c := capturedTurn{Completion: turn.CompletionTokens, Finish: turn.FinishReason, StopReason: turn.StopReason}
 			seen := 0

@@ -55,11 +55,11 @@ func responseHead(m Metric, c Conversation) (Object, error) {
 		}
 		return Object{{"question_id", mtbenchFirstID + c.Index}, {"category", mtbenchTopics[c.Index/mtbenchPerTopic]}}, nil
 	case MetricSpecBench:
-		return Object{{"question_id", json.RawMessage(idText(c.QuestionID))}, {"category", c.Category}}, nil
+		return Object{{"question_id", json.RawMessage(idText(c.QuestionID))}, {"category", json.RawMessage(idText(c.Category))}}, nil
 	case MetricAcceptanceRate:
 		head := Object{{"question_id", c.Index}}
-		if c.System != "" {
-			head = append(head, Member{"system_prompt", c.System})
+		if c.System != nil {
+			head = append(head, Member{"system_prompt", *c.System})
 		}
 		return head, nil
 	}
