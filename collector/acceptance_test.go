@@ -5,7 +5,9 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 )
 
 // TestConversationALs: pooled over the turns that the metric reads, in the order given.
@@ -123,5 +125,23 @@ func BenchmarkTiming(b *testing.B) {
 			b.Fatal(err)
 		}
 		r.Object()
+	}
+}
+
+// TestNoCategory is a data set without categories, which specdec_bench holds as None.
+func TestNoCategory(t *testing.T) {
+	p := Point{Run: Run{Metric: MetricSpecBench, GPUs: 1, Postprocess: "base", Questions: []Question{{ID: json.RawMessage("1"), Turns: 1}}}}
+	p.Records = []*Record{{
+		Labels: Labels{Conversation: "0", HasTurn: true}, Start: time.Unix(1, 0), Status: 200, Finish: "length", Stream: true,
+		Prompt: "p", Reply: "r", Chunks: []Chunk{{At: 1e9, Tokens: 1}, {At: 2e9, Tokens: 2}},
+	}}
+	files, _, err := p.Files()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{"specbench_results.json": `"null": 1.5`, "specbench_responses.jsonl": `"category": null`} {
+		if !strings.Contains(string(files[name]), want) {
+			t.Errorf("%s: got %s, want %s in it", name, files[name], want)
+		}
 	}
 }

@@ -117,6 +117,7 @@ func TestGolden(t *testing.T) {
 	if len(cases) < 25 {
 		t.Fatalf("got %d cases in testdata, want at least 25", len(cases))
 	}
+	cases = append(cases, goldenCases(t, filepath.Join("testdata", "golden_more"))...)
 	if dir := os.Getenv(goldenDirVar); dir != "" {
 		if _, err := os.Stat(dir); err != nil && !filepath.IsAbs(dir) {
 			dir = filepath.Join("..", dir)
