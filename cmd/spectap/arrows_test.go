@@ -15,7 +15,7 @@ import (
 var arrows = map[string]struct{ ours, outside []string }{
 	"spectap/collector":      {},
 	"spectap/proxy/tap":      {ours: []string{"spectap/collector"}},
-	"spectap/proxy/fakevllm": {outside: []string{"github.com/valyala/fasthttp"}},
+	"spectap/proxy/fakevllm": {},
 	"spectap/proxy": {
 		ours:    []string{"spectap/collector", "spectap/proxy/tap"},
 		outside: []string{"github.com/valyala/fasthttp", "github.com/rs/zerolog", "golang.org/x/sys/unix"},

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -38,7 +39,8 @@ func start(t testing.TB, cfg fakevllm.Config) (*fakevllm.Engine, string) {
 	return e, ln.Addr().String()
 }
 
-// send writes raw request bytes and returns everything up to the connection's end.
+// send writes one raw request, which is to end its connection, and returns
+// everything up to that end.
 func send(t testing.TB, addr string, raw []byte) ([]byte, error) {
 	t.Helper()
 	c, err := net.Dial("tcp", addr)
@@ -47,10 +49,9 @@ func send(t testing.TB, addr string, raw []byte) ([]byte, error) {
 	}
 	defer c.Close()
 	_ = c.SetDeadline(time.Now().Add(20 * time.Second)) // against hanging only
-	if _, err := c.Write(raw); err != nil {
+	if _, err := c.Write(bytes.Replace(raw, []byte("\r\n"), []byte("\r\nConnection: close\r\n"), 1)); err != nil {
 		t.Fatal(err)
 	}
-	_ = c.(*net.TCPConn).CloseWrite()
 	return io.ReadAll(c)
 }
 
@@ -66,7 +67,7 @@ func post(path, body string, header ...string) []byte {
 // answer is a response cut into its parts; chunks are the HTTP chunks of a chunked body.
 type answer struct {
 	status string
-	names  []string // header names in order, without date and x-request-id
+	names  []string // header names in lower case, sorted, without date, connection and x-request-id
 	body   []byte
 	chunks []string
 	whole  bool // the last chunk came
@@ -81,12 +82,13 @@ func cut(t testing.TB, raw []byte) answer {
 	lines := strings.Split(string(head), "\r\n")
 	a := answer{status: lines[0], body: body}
 	for _, l := range lines[1:] {
-		name, _, _ := strings.Cut(l, ":")
-		if name != "date" && name != "x-request-id" {
+		name, _, _ := strings.Cut(strings.ToLower(l), ":")
+		if name != "date" && name != "connection" && name != "x-request-id" {
 			a.names = append(a.names, name)
 		}
 	}
-	if !strings.Contains(string(head), "transfer-encoding: chunked") {
+	slices.Sort(a.names)
+	if !slices.Contains(a.names, "transfer-encoding") {
 		return a
 	}
 	a.body = nil

@@ -1,205 +1,158 @@
+// Package fakevllm is a simulated engine that speaks as vLLM 0.32 does: what the
+// proxy and the sweep are tested against without a GPU. What it answers depends
+// on its seed and the request alone; how long it takes depends on the load. It
+// keeps a ground-truth log of what it did.
+//
+// Start with Config and New; reply.go is the step model, stream.go the wire.
 package fakevllm
 
 import (
-	"crypto/sha256"
-	"encoding/binary"
-	"encoding/json"
-	"math"
-	"math/rand/v2"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
 	"strings"
-	"unicode/utf8"
+	"sync"
+	"time"
 )
 
-// Token ids of the simulated tokenizer. Words start at firstWord.
-const (
-	tokenStart = 1 // "<|im_start|>": a special token that a reply may hold
-	tokenEOS   = 2 // "<|im_end|>"
-	tokenHalf  = 3 // first half of a multi-byte character: no text of its own
-	firstWord  = 100
-)
+// Config describes an engine. The zero Config is useful: it answers at once and
+// replies run to their token limit.
+type Config struct {
+	Model       string    // empty: "fake-model"
+	Version     string    // of /version and the fingerprint; empty: "0.32.0"
+	OwnedBy     string    // of /v1/models; empty: "vllm"
+	APIKey      string    // empty: none is asked for
+	MaxModelLen int       // context in tokens; 0: 32768
+	Seed        uint64    // of every reply
+	DraftLength int       // drafts of a verify step (k); 0: 5
+	Acceptance  []float64 // probability that position i is accepted if the one before was, at an easy prompt and temperature 0; the last goes for the rest; empty: 0.8, 0.7, 0.65, 0.6, 0.55
+	Draftless   float64   // share of decode steps without drafts
+	DropBlocks  float64   // share of requests whose block is lost, with the last two steps in one event, as vLLM 0.29 does on a GPU
+	EOS         float64   // probability that a token is EOS
 
-var words = strings.Fields(`the of and to in a is that for it as was with be by on not he his but at are this have from
-or had an they which one you were her all she there would their we him been has when who will more no if out so said what up
-its about into than them can only other new some could time these two may then do first any my now such like our over man
-me even most made after also did many before must through back years where much your way well down should because each just
-bread flour water salt oven dough baker morning city river bridge engine measure token window harbour lantern copper garden`)
+	Prefill, PrefillPerToken time.Duration // until the first token
+	Step, StepPerRequest     time.Duration // of a decode step, and more for each other running request
+	StreamInterval           int           // tokens that pile up before an event; 0 or 1: every step
 
-type token struct {
-	id   int
-	text string
+	NoSpecStats bool      // no per-request statistics, as before vLLM 0.29
+	Detailed    bool      // statistics with the per-step lists
+	Fault       string    // a scripted fault for every request, or "name@n/m" for every m-th
+	Truth       io.Writer // truth.jsonl; one Write a line
+	KeepTruth   bool      // Engine.Truth returns the lines
 }
 
-// step is one engine step of one choice, as emitted.
-type step struct {
-	tokens   []token
-	drafted  int // drafts that were verified; 0 for the prefill and for steps without drafts
-	accepted int // accepted drafts before the reply's end cut the step
+// Engine is a running simulated engine.
+type Engine struct {
+	cfg     Config
+	fault   fault
+	srv     http.Server
+	started int64           // Unix seconds
+	ctx     context.Context // ends with Close
+	stop    context.CancelFunc
+	busy    sync.RWMutex // read-locked by every generation, so that Close waits for its log line
+
+	mu       sync.Mutex // guards what follows
+	counters counters
+	truth    []Truth
+	truthErr error
 }
 
-// sequence generates one choice, step by step. Its randomness comes from the
-// request alone, so that neither time nor other requests change the reply.
-type sequence struct {
-	cfg  *Config
-	req  *request
-	text *rand.Rand // which tokens
-	luck *rand.Rand // how many of them a step gets
-	exp  float64    // an acceptance probability p becomes p^exp
-
-	half       bool // the next token completes a character
-	generated  int
-	reply      strings.Builder // without special tokens unless they are kept
-	stopAt     int             // bytes of reply before the stop string
-	finish     string
-	stopReason any
-	dropped    bool // the statistics block is lost and the last two steps share an event
-}
-
-func newSequence(cfg *Config, r *request, choice int) *sequence {
-	seed := sha256.Sum256(r.key(cfg.Seed, choice))
-	word := func(i int) uint64 { return binary.LittleEndian.Uint64(seed[8*i:]) }
-	s := &sequence{cfg: cfg, req: r, text: rand.New(rand.NewPCG(word(0), word(1))), luck: rand.New(rand.NewPCG(word(2), word(3)))}
-	s.exp = hardness(r.prompts[choice/r.n]) * (1 + r.temperature())
-	s.dropped = s.luck.Float64() < cfg.DropBlocks
-	return s
-}
-
-// hardness differs between conversations, 0.5 (easy to draft) to 1.5, by the
-// first three words of the prompt's text: an exponent of the acceptance probabilities.
-func hardness(p prompt) float64 {
-	w := strings.Fields(p.first)
-	sum := sha256.Sum256([]byte(strings.Join(w[:min(3, len(w))], " ")))
-	return 0.5 + float64(sum[0])/255
-}
-
-// key is what the reply depends on. Limits and stops cut a reply and do not change it.
-func (r *request) key(seed uint64, choice int) []byte {
-	k := []any{seed, r.prompts[choice/r.n].text, choice}
-	if t := r.temperature(); t > 0 {
-		k = append(k, t, r.TopP, r.TopK, r.Seed, r.CacheSalt)
+// New checks cfg, fills in its defaults and returns an engine to Serve.
+func New(cfg Config) (*Engine, error) {
+	cfg.Model = cmp.Or(cfg.Model, "fake-model")
+	cfg.Version = cmp.Or(cfg.Version, "0.32.0")
+	cfg.OwnedBy = cmp.Or(cfg.OwnedBy, "vllm")
+	cfg.MaxModelLen = cmp.Or(cfg.MaxModelLen, 32768)
+	cfg.DraftLength = cmp.Or(cfg.DraftLength, 5)
+	if len(cfg.Acceptance) == 0 {
+		cfg.Acceptance = []float64{0.8, 0.7, 0.65, 0.6, 0.55}
 	}
-	b, _ := json.Marshal(k) // numbers and strings only
-	return b
+	for _, p := range append([]float64{cfg.Draftless, cfg.DropBlocks, cfg.EOS}, cfg.Acceptance...) {
+		if !(p >= 0 && p <= 1) {
+			return nil, fmt.Errorf("cannot use %v as acceptance, draftless, drop_blocks or eos: want a probability, 0 to 1", p)
+		}
+	}
+	if cfg.DraftLength < 1 || cfg.DraftLength > 64 {
+		return nil, fmt.Errorf("cannot use draft_length %d: want 1 to 64", cfg.DraftLength)
+	}
+	f, err := parseFault(cfg.Fault)
+	if err != nil {
+		return nil, err
+	}
+	e := &Engine{cfg: cfg, fault: f, started: time.Now().Unix()}
+	e.counters = counters{perPos: make([]int, cfg.DraftLength), finished: map[string]int{}}
+	e.ctx, e.stop = context.WithCancel(context.Background())
+	e.srv.Handler = http.HandlerFunc(e.handle)
+	e.srv.IdleTimeout = 5 * time.Second // uvicorn's
+	e.srv.BaseContext = func(net.Listener) context.Context { return e.ctx }
+	return e, nil
 }
 
-// next returns the next engine step; finish is set when it is the last.
-func (s *sequence) next() step {
-	var st step
-	want := 1
-	switch {
-	case s.generated == 0: // prefill
-	case s.luck.Float64() < s.cfg.Draftless:
+// Serve answers on ln until Close; it returns nil after a Close.
+func (e *Engine) Serve(ln net.Listener) error {
+	if err := e.srv.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+// Close cuts what is running and returns the first error of the truth log.
+func (e *Engine) Close() error {
+	e.stop()
+	err := e.srv.Close()
+	e.busy.Lock()
+	defer e.busy.Unlock()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return errors.Join(err, e.truthErr)
+}
+
+// handle routes as vLLM's FastAPI application does.
+func (e *Engine) handle(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Server", "uvicorn")
+	if strings.HasPrefix(r.URL.Path, "/v1") && e.cfg.APIKey != "" && r.Header.Get("Authorization") != "Bearer "+e.cfg.APIKey {
+		respond(w, 401, "application/json", `{"error":"Unauthorized"}`)
+		return
+	}
+	w.Header().Set("Vary", "Origin")
+	method, kind, body := "GET", "application/json", ""
+	switch r.URL.Path {
+	case "/v1/chat/completions", "/v1/completions":
+		method = "POST"
+	case "/v1/models":
+		body = fmt.Sprintf(`{"object":"list","data":[{"id":%[1]s,"object":"model","created":%[2]d,"owned_by":%[3]s,"root":%[1]s,"parent":null,"max_model_len":%[4]d,"permission":[{"id":"modelperm-aed6e8f0c428cb3a","object":"model_permission","created":%[2]d,"allow_create_engine":false,"allow_sampling":true,"allow_logprobs":true,"allow_search_indices":false,"allow_view":true,"allow_fine_tuning":false,"organization":"*","group":null,"is_blocking":false}]}]}`,
+			text(e.cfg.Model), e.started, text(e.cfg.OwnedBy), e.cfg.MaxModelLen)
+	case "/version":
+		body = `{"version":` + text(e.cfg.Version) + `}`
+	case "/health":
+		kind = ""
+	case "/metrics":
+		kind, body = "text/plain; version=1.0.0; charset=utf-8", e.metrics()
 	default:
-		st.drafted = s.cfg.DraftLength
-		st.accepted = s.accept()
-		want += st.accepted
-	}
-	for i := 0; i < want && s.finish == ""; i++ {
-		t := s.draw()
-		s.generated++
-		s.append(t)
-		st.tokens = append(st.tokens, t)
-	}
-	return st
-}
-
-// accept draws how many drafts a verify step accepts: position i is looked at
-// only if the one before it was accepted.
-func (s *sequence) accept() int {
-	for i := range s.cfg.DraftLength {
-		p := s.cfg.Acceptance[min(i, len(s.cfg.Acceptance)-1)]
-		if s.luck.Float64() >= math.Pow(p, s.exp) {
-			return i
-		}
-	}
-	return s.cfg.DraftLength
-}
-
-// draw returns the model's next token.
-func (s *sequence) draw() token {
-	if s.half {
-		s.half = false
-		return token{tokenHalf + 1, " 🍞"}
-	}
-	p := s.text.Float64()
-	n := s.text.IntN(len(words))
-	if s.generated == 0 {
-		if p < 1.0/3 {
-			return token{tokenStart, "<|im_start|>"}
-		}
-		return token{firstWord + n, words[n]}
+		respond(w, 404, kind, `{"detail":"Not Found"}`)
+		return
 	}
 	switch {
-	case p < s.cfg.EOS:
-		return token{tokenEOS, "<|im_end|>"}
-	case p > 1-1.0/80:
-		s.half = true
-		return token{tokenHalf, ""}
-	case p > 1-2.0/80:
-		return token{tokenStart, "<|im_start|>"}
-	}
-	return token{firstWord + n, " " + words[n]}
-}
-
-// append adds t to the reply and looks for its end, in vLLM's order: EOS, stop
-// token, limit; the text of a token that stops is not part of the reply.
-func (s *sequence) append(t token) {
-	r := s.req
-	switch {
-	case t.id == tokenEOS && !r.IgnoreEOS:
-		s.finish = "stop"
-		return
-	case r.stopsAt(t.id):
-		s.finish, s.stopReason = "stop", t.id
-		return
-	case s.generated >= r.limit(s.cfg):
-		s.finish = "length"
-	}
-	if (t.id == tokenStart || t.id == tokenEOS) && r.skipSpecial() {
-		return
-	}
-	s.reply.WriteString(t.text)
-	s.findStop(len(t.text))
-}
-
-// findStop looks for a stop string that the last n bytes of the reply completed.
-func (s *sequence) findStop(n int) {
-	text := s.reply.String()
-	for _, stop := range s.req.stops {
-		from := max(0, len(text)-n-len(stop)+1)
-		i := strings.Index(text[from:], stop)
-		if i < 0 {
-			continue
-		}
-		s.stopAt = from + i
-		if s.req.IncludeStop {
-			s.stopAt += len(stop)
-		}
-		s.finish, s.stopReason = "stop", stop
-		return
+	case r.Method != method:
+		w.Header().Set("Allow", method)
+		respond(w, 405, "application/json", `{"detail":"Method Not Allowed"}`)
+	case method == "POST":
+		e.generate(w, r)
+	default:
+		respond(w, 200, kind, body)
 	}
 }
 
-// onString says whether a stop string ended the reply: the detokenizer finds it,
-// and the engine's finishing output with the statistics never comes.
-func (s *sequence) onString() bool {
-	_, ok := s.stopReason.(string)
-	return ok
-}
-
-// visible returns how many bytes of the reply a client may see: while it runs,
-// stop strings hold back one character less than the longest of them.
-func (s *sequence) visible() int {
-	if s.onString() {
-		return s.stopAt
+func respond(w http.ResponseWriter, status int, contentType, body string) {
+	if contentType != "" {
+		w.Header().Set("Content-Type", contentType)
 	}
-	n := s.reply.Len()
-	if s.finish != "" || s.req.IncludeStop {
-		return n
-	}
-	text := s.reply.String()
-	for range s.req.holdBack {
-		_, size := utf8.DecodeLastRuneInString(text[:n])
-		n -= size
-	}
-	return n
+	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	w.WriteHeader(status)
+	_, _ = io.WriteString(w, body) // a client that left is not told
 }

@@ -6,7 +6,6 @@ import (
 	"io"
 	"net"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -22,7 +21,7 @@ func broken(t *testing.T, fault string) ([]byte, answer, fakevllm.Truth, error) 
 	log := make(lines, 1)
 	e, addr := start(t, fakevllm.Config{KeepTruth: true, Truth: log})
 	raw, err := send(t, addr, post("/v1/chat/completions", streamed, "X-Fake-Fault: "+fault, "X-Request-Id: f"))
-	<-log // a reset is seen before it is logged
+	<-log
 	a := answer{}
 	if bytes.Contains(raw, []byte("\r\n\r\n")) {
 		a = cut(t, raw)
@@ -70,10 +69,6 @@ func TestFaults(t *testing.T) {
 	f("cut@4", func(raw []byte, a answer, err error) bool {
 		return err == nil && !a.whole && len(a.events()) == 4 && bytes.HasSuffix(raw, []byte("\n\n\r\n"))
 	})
-	f("rst@4", func(_ []byte, a answer, err error) bool { return errors.Is(err, syscall.ECONNRESET) && !a.whole })
-	f("reset", func(raw []byte, _ answer, err error) bool {
-		return errors.Is(err, syscall.ECONNRESET) && len(raw) == 0
-	})
 	f("nodone", func(_ []byte, a answer, _ error) bool {
 		return a.whole && len(a.events()) == n-1 && !bytes.Contains(a.body, []byte("[DONE]"))
 	})
@@ -86,16 +81,6 @@ func TestFaults(t *testing.T) {
 	f("merge", func(_ []byte, a answer, _ error) bool {
 		return a.whole && bytes.Equal(a.body, sameID(good, a)) && len(a.chunks) == (n-1)/3+1
 	})
-	f("crlf", func(_ []byte, a answer, _ error) bool {
-		return a.whole && bytes.Equal(a.body, bytes.ReplaceAll(sameID(good, a), []byte("\n"), []byte("\r\n")))
-	})
-	f("slowhead@1", func(_ []byte, a answer, _ error) bool { return a.whole && len(a.events()) == n })
-	f("garbage@2", func(_ []byte, a answer, _ error) bool {
-		return a.whole && len(a.events()) == n+1 && a.events()[2] == `{"id":"chatcmpl-`
-	})
-	f("nothttp", func(raw []byte, _ answer, err error) bool {
-		return err == nil && string(raw) == "SSH-2.0-this is not HTTP\r\n"
-	})
 }
 
 // sameID is good's body with the created time of a.
@@ -105,18 +90,6 @@ func sameID(good, a answer) []byte {
 		return b[i : i+20]
 	}
 	return bytes.ReplaceAll(good.body, created(good.body), created(a.body))
-}
-
-// TestSlowhead: nothing comes before the delay is over.
-func TestSlowhead(t *testing.T) {
-	_, addr := start(t, fakevllm.Config{})
-	begin := time.Now()
-	if _, err := send(t, addr, post("/v1/chat/completions", streamed, "X-Fake-Fault: slowhead@5")); err != nil {
-		t.Fatal(err)
-	}
-	if took := time.Since(begin); took < 50*time.Millisecond {
-		t.Errorf("answered after %v, want 50 ms at least", took)
-	}
 }
 
 // TestStall: n events, then nothing, until the client leaves; then the truth is written.
@@ -184,7 +157,17 @@ func TestClientGone(t *testing.T) {
 // TestKeepAlive: one connection serves request after request, and says so when it must not.
 func TestKeepAlive(t *testing.T) {
 	e, addr := start(t, fakevllm.Config{KeepTruth: true})
-	raw, err := send(t, addr, append(ask(1, ""), append(ask(2, ""), post("/v1/completions", `{"prompt":"x"}`)...)...))
+	c, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	for _, raw := range [][]byte{ask(1, ""), ask(2, ""), post("/v1/completions", `{"prompt":"x"}`, "Connection: close")} {
+		if _, err := c.Write(raw); err != nil {
+			t.Fatal(err)
+		}
+	}
+	raw, err := io.ReadAll(c)
 	if err != nil || bytes.Count(raw, []byte("HTTP/1.1 200 OK")) != 3 || len(e.Truth()) != 3 {
 		t.Errorf("err %v, %d truths, raw %q", err, len(e.Truth()), raw)
 	}
