@@ -46,7 +46,8 @@ func (f *flight) clientGone() { f.cancel(errClientGone) }
 
 // cancel closes the upstream connection under the lock that release takes, so
 // that it never hits a connection that is back in the pool. A cancel that comes
-// before there is a connection is kept.
+// before there is a connection is kept. What is being written to the client
+// gets a last limit: one that does not read would hold the flight for ever.
 func (f *flight) cancel(cause error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -57,6 +58,9 @@ func (f *flight) cancel(cause error) {
 	if f.undial != nil {
 		f.undial()
 	}
+	if f.client != nil {
+		_ = f.client.SetWriteDeadline(time.Now().Add(afterEnd))
+	}
 	if f.conn == nil {
 		return
 	}
@@ -65,6 +69,17 @@ func (f *flight) cancel(cause error) {
 		return
 	}
 	_ = f.conn.Close()
+}
+
+// setReadDeadline limits the next wait for the engine; the limit that cancel
+// has set stays.
+func (f *flight) setReadDeadline(c net.Conn, d time.Time) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.cause != nil {
+		return nil
+	}
+	return c.SetReadDeadline(d)
 }
 
 // cancelled returns why the flight was cancelled, or nil.
@@ -125,15 +140,20 @@ type flights struct {
 	mu    sync.Mutex
 	all   map[*flight]struct{}
 	empty chan struct{} // closed when the last one ends; nil while nobody waits
+	cause error         // of cancelAll: what is added later is cancelled, too
 }
 
 func (fs *flights) add(f *flight) {
 	fs.mu.Lock()
-	defer fs.mu.Unlock()
 	if fs.all == nil {
 		fs.all = make(map[*flight]struct{})
 	}
 	fs.all[f] = struct{}{}
+	cause := fs.cause
+	fs.mu.Unlock()
+	if cause != nil {
+		f.cancel(cause)
+	}
 }
 
 func (fs *flights) remove(f *flight) {
@@ -152,10 +172,11 @@ func (fs *flights) count() int {
 	return len(fs.all)
 }
 
-// cancelAll cancels every flight and returns a channel that is closed when all have ended.
+// cancelAll cancels every flight, running or to come, and returns a channel that is closed when all have ended.
 func (fs *flights) cancelAll(cause error) <-chan struct{} {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
+	fs.cause = cause
 	done := make(chan struct{})
 	if len(fs.all) == 0 {
 		close(done)

@@ -298,12 +298,13 @@ func (s *Server) fail(ctx *fasthttp.RequestCtx, f *flight, err error) {
 	f.rec.ErrorKind, f.rec.Error = no.kind, no.message
 	if no.kind != collector.ErrClientGone {
 		f.rec.Status = no.status
-	} else {
-		ctx.SetConnectionClose()
 	}
 	s.fillUnmeasured(f.rec)
 	s.land(f)
 	no.write(ctx)
+	if f.cancelled() != nil { // the connection has a write limit, or nobody at its end
+		ctx.SetConnectionClose()
+	}
 }
 
 // refuse answers what is no request: there is no Record of it.

@@ -142,7 +142,7 @@ func (b *stream) setDeadline() error {
 		return nil
 	}
 	b.armed = !d.IsZero()
-	return b.x.conn.SetReadDeadline(d)
+	return b.f.setReadDeadline(b.x.conn, d)
 }
 
 // forward writes what the client may see of one read, then shows the read to the tap.
@@ -256,9 +256,6 @@ func (b *stream) complete(w *countingWriter) error {
 	if err := b.rest(w); err != nil {
 		return b.clientFailed(err)
 	}
-	if b.framing == untilClose {
-		b.x.head.SetConnectionClose()
-	}
 	b.finish("", "")
 	return nil
 }
@@ -348,12 +345,24 @@ func (b *stream) finish(kind, text string) {
 // free gives the upstream connection and its buffer away. Nothing may stand in
 // the buffer that is still to be written: the next request would overwrite it.
 func (b *stream) free() {
-	if b.whole && (b.framing != fixedLength || b.left == 0) {
+	if b.whole && b.atEnd() {
 		b.s.release(b.f, b.x)
 		return
 	}
 	b.f.detach()
 	b.s.discard(b.x)
+}
+
+// atEnd says whether the connection stands behind this answer. An answer can be
+// whole for the client before that: behind [DONE] the last chunk is to come.
+func (b *stream) atEnd() bool {
+	switch b.framing {
+	case chunked:
+		return b.chunks.done()
+	case fixedLength:
+		return b.left == 0
+	}
+	return b.framing == noBody
 }
 
 // fill writes what was measured into the Record.
