@@ -286,8 +286,8 @@ func (p Point) warnings(s selection, out Speculation) []string {
 	if out.Steps.DraftlessPart > draftlessLimit {
 		add("%.1f %% of the decode steps had no drafts: the server view of AL is not comparable with specdec_bench's", 100*out.Steps.DraftlessPart)
 	}
-	if math.Abs(out.Difference) > differenceLimit {
-		add("the views differ: server %.3f, client %.3f", out.Server.AverageAL, out.Client.AverageAL)
+	if w := viewsWarning(out.Server.AverageAL, out.Client.AverageAL); w != "" {
+		list = append(list, w)
 	}
 	if n := out.Turns.Merged; n > 0 {
 		add("%d of %d turns have events that merge several steps or do not add up to the reply's tokens", n, out.Turns.Total)
@@ -311,6 +311,14 @@ func (p Point) warnings(s selection, out Speculation) []string {
 		add("left out: %d %s", out.LeftOut[why], why)
 	}
 	return append(list, p.recordWarnings()...)
+}
+
+// viewsWarning says that the two views of AL are apart; "" where they are not.
+func viewsWarning(server, client float64) string {
+	if math.Abs(server-client) <= differenceLimit {
+		return ""
+	}
+	return fmt.Sprintf("the views differ: server %.3f, client %.3f", server, client)
 }
 
 // recordWarnings sums up what the Records say about themselves.

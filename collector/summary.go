@@ -46,6 +46,10 @@ type Summary struct {
 	Warnings       []string `json:"warnings"`
 }
 
+// ViewsWarning is the one of Warnings that says how far the views of AL are
+// apart, for a table that shows both; "" where they are not.
+func (s Summary) ViewsWarning() string { return viewsWarning(s.ServerAL, s.ClientAL) }
+
 // summary makes the row of a point.
 func (p Point) summary(s selection, spec Speculation, t TimingResult) Summary {
 	row := Summary{

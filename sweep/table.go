@@ -3,7 +3,6 @@ package sweep
 import (
 	"fmt"
 	"io"
-	"math"
 	"strings"
 
 	"github.com/jedib0t/go-pretty/v6/table"
@@ -11,9 +10,6 @@ import (
 
 	"spectap/collector"
 )
-
-// viewsDiffer is the distance from which the table shows both views of AL.
-const viewsDiffer = 0.01
 
 // Table prints the points of a sweep: complete ones, failed ones, and the names
 // of those that were not run; then the warnings.
@@ -48,6 +44,9 @@ func Table(w io.Writer, res Result) {
 func notes(w io.Writer, res Result) {
 	for _, s := range res.Summaries {
 		for _, warning := range s.Warnings {
+			if showsBoth(s) && warning == s.ViewsWarning() {
+				continue // the row has both values
+			}
 			fmt.Fprintf(w, "%s: %s\n", s.Point, warning)
 		}
 	}
@@ -62,10 +61,14 @@ func notes(w io.Writer, res Result) {
 	}
 }
 
+// showsBoth tells whether the row shows both views of AL. Without blocks there
+// is only one.
+func showsBoth(s collector.Summary) bool { return s.BlocksCame > 0 && s.ViewsWarning() != "" }
+
 // averageAL shows the other view too where it differs by more than 0.01.
 func averageAL(s collector.Summary) string {
 	value := fmt.Sprintf("%.3f", s.AverageAL)
-	if s.BlocksCame == 0 || math.Abs(s.ClientAL-s.ServerAL) <= viewsDiffer {
+	if !showsBoth(s) {
 		return value
 	}
 	if s.View == collector.ViewServer {

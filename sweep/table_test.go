@@ -14,7 +14,7 @@ func TestTable(t *testing.T) {
 	Table(&b, Result{
 		Summaries: []collector.Summary{
 			{Point: "t0_c1", Concurrency: 1, View: "client", AverageAL: 1.5666, ClientAL: 1.5666, ServerAL: 2.72, OutputTPS: 1234.56, OutputTPSPerGPU: 308.64,
-				DecodeTPSPerUser: 98.76, TTFTMean: 0.0123, BlocksCame: 4, BlocksExpected: 12, Audit: collector.AuditExact, Warnings: []string{"steps without drafts"}},
+				DecodeTPSPerUser: 98.76, TTFTMean: 0.0123, BlocksCame: 4, BlocksExpected: 12, Audit: collector.AuditExact, Warnings: []string{"steps without drafts", "the views differ: server 2.720, client 1.567"}},
 			{Point: "t0.6_c32", Temperature: 0.6, Concurrency: 32, View: "server", AverageAL: 3, ClientAL: 2.995, ServerAL: 3, BlocksCame: 6, BlocksExpected: 6, Audit: collector.AuditNone},
 			{Point: "t1_c1", Temperature: 1, Concurrency: 1, View: "server", AverageAL: 3, ClientAL: 2.5, ServerAL: 3, BlocksCame: 6, BlocksExpected: 6, Audit: collector.AuditForeign},
 			{Point: "t1_c2", Temperature: 1, Concurrency: 2, View: "client", AverageAL: 2.5, ClientAL: 2.5, Audit: collector.AuditDiffers},
