@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"spectap/collector"
 )
 
 // Config holds every setting of the proxy. Flag, variable, default, unit and
@@ -67,7 +69,7 @@ func (c Config) Validate() error {
 		v.listen("SPECTAP_ADMIN", c.Admin)
 	}
 	if _, err := parseUpstream(c.Upstream); err != nil {
-		v.add("SPECTAP_UPSTREAM", c.Upstream, err.Error())
+		v.add("SPECTAP_UPSTREAM", collector.StripUserinfo(c.Upstream), err.Error())
 	}
 	v.oneOf("SPECTAP_MEASURE", c.Measure, "observe", "usage", "tokens")
 	v.oneOf("SPECTAP_ENGINE", c.Engine, "auto", "vllm", "sglang", "trtllm", "llamacpp")

@@ -46,6 +46,10 @@ func TestValidate(t *testing.T) {
 	if n := strings.Count(err.Error(), "\n") + 1; n != 16 {
 		t.Errorf("got %d problems, want 16:\n%v", n, err)
 	}
+	cfg.Upstream = "http://user:canary@host:8001"
+	if err := cfg.Validate(); strings.Contains(err.Error(), "canary") || !strings.Contains(err.Error(), `"http://host:8001"`) {
+		t.Errorf("got %v, want the URL without its password", err)
+	}
 	if _, err := New(cfg, nil, zerolog.Nop()); err == nil {
 		t.Error("New took an invalid Config")
 	}

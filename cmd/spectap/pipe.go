@@ -49,7 +49,8 @@ func openPipe(target string, log zerolog.Logger) (*pipe, error) {
 	if err := env.ParseWithOptions(&cfg, env.Options{Environment: map[string]string{}}); err != nil {
 		return nil, fmt.Errorf("cannot read the proxy's defaults: %w", err)
 	}
-	cfg.Upstream, cfg.Measure, cfg.KeepTexts = target, "observe", true
+	base.User = nil // the sweep's requests carry it as their Authorization
+	cfg.Upstream, cfg.Measure, cfg.KeepTexts = base.String(), "observe", true
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
