@@ -224,7 +224,7 @@ func (p Point) blockCounts(s selection) BlockCounts {
 		}
 	}
 	if n.LengthsOf[SourceSplit] > 0 {
-		n.SplitNotes = "the last event holds two steps whose sizes are not known: k+1 and the rest if it has more than k+1 tokens, else all but one and one; AL does not depend on it"
+		n.SplitNotes = "the last event holds two steps whose sizes are not known: k+1 and the rest if it has more than k+1 tokens, else all but one and one; AL does not depend on it, but for a reply that ended at EOS: whether EOS was a step of its own is drawn from the turn's own figures, with the chance that it has"
 	}
 	return n
 }

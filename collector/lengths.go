@@ -89,13 +89,13 @@ func (rules LengthRules) ClientLengths(r *Record) (TurnLengths, error) {
 	case counts == nil && hist == nil:
 		return TurnLengths{}, errNoStatistics
 	case counts == nil:
-		return rules.fromSums(r, hist), nil
+		return rules.fromSums(r, hist, counts), nil
 	case hist == nil:
 		return rules.fromEvents(r, counts), nil
 	}
 	draftless, cut, ok := rules.reconcile(hist, counts)
 	if !ok || incomplete(r, counts) {
-		t := rules.fromSums(r, hist)
+		t := rules.fromSums(r, hist, counts)
 		t.Merged = true
 		return t, nil
 	}
@@ -117,11 +117,11 @@ func (rules LengthRules) fromBlock(r *Record, hist []int) TurnLengths {
 
 // fromSums makes client lengths where the events are not one engine step each.
 // P is then at least M - 1 - n and at least c - S, and O = S + P - c follows: with
-// one of P and O at 0, the usual case, sum and number of the lengths are exact.
-// Which step was cut is not known (the longest is taken), nor whether EOS came
-// alone (it is taken off the longest). The block alone would leave out the steps
-// without drafts, with n-gram drafting most of all.
-func (rules LengthRules) fromSums(r *Record, hist []int) TurnLengths {
+// one of P and O at 0, the usual case, sum and number of the lengths are exact but
+// for EOS. Which step was cut is not known (the longest is taken), nor which one
+// EOS came in. The block alone would leave out the steps without drafts, with
+// n-gram drafting most of all.
+func (rules LengthRules) fromSums(r *Record, hist, counts []int) TurnLengths {
 	t := rules.fromBlock(r, hist)
 	if r.Usage == nil {
 		return t
@@ -140,24 +140,42 @@ func (rules LengthRules) fromSums(r *Record, hist []int) TurnLengths {
 	t.Lengths[longest] -= cut
 	t.Source, t.DraftlessSteps, t.CutTokens = SourceSums, draftless, cut
 	slices.Sort(t.Lengths)
-	ones := slices.Repeat([]int{1}, draftless)
-	t.Lengths = cutEOS(append(ones, t.Lengths...), t.EOSEnded)
+	t.Lengths = append(slices.Repeat([]int{1}, draftless), t.Lengths...)
+	if t.EOSEnded && eosAlone(t.Lengths, hist, counts) {
+		t.Lengths = t.Lengths[1:]
+		return t
+	}
+	t.Lengths = cutEOS(t.Lengths, t.EOSEnded)
 	return t
+}
+
+// eosAlone says whether EOS was the only token of its step, which then has no
+// chunk. The last event says so if it has one token, and denies it if it has
+// more. Without counts it is drawn: EOS stands first in a step as often as any
+// token does, steps / tokens. lengths ascend.
+func eosAlone(lengths, hist, counts []int) bool {
+	if counts != nil {
+		return counts[len(counts)-1] == 1
+	}
+	if len(lengths) < 2 || lengths[1] > 1 {
+		return false // the prefill's token is the only chunk of 1
+	}
+	tokens := 0
+	for _, n := range lengths {
+		tokens += n
+	}
+	return draw(append(slices.Clone(hist), tokens), tokens) < len(lengths)
 }
 
 // fromEvents uses the events alone. vLLM with asynchronous scheduling can lose
 // the block because it merges the last two steps into one event, so a whole
 // answer without a block on a server that reports blocks has its last event split
-// again. Its two parts are not known: k+1 and the rest where it has more, else
-// one token for the last. Sum and number, and so AL, are the same for every split.
+// again (firstOfTwo).
 func (rules LengthRules) fromEvents(r *Record, counts []int) TurnLengths {
 	t := TurnLengths{Source: SourceEvents, EOSEnded: rules.eosEnded(r), Merged: incomplete(r, counts)}
 	last := counts[len(counts)-1]
 	if rules.BlocksReported && r.SpecMissing == MissingNotReported && r.Finish != "" && last >= 2 {
-		first := last - 1
-		if k := rules.DraftLength; k > 0 && last > k+1 {
-			first = k + 1
-		}
+		first := rules.firstOfTwo(counts, t.EOSEnded)
 		counts = append(counts[:len(counts)-1], first, last-first)
 		t.Source = SourceSplit
 	}
@@ -166,6 +184,44 @@ func (rules LengthRules) fromEvents(r *Record, counts []int) TurnLengths {
 	}
 	t.Lengths = cutEOS(counts, t.EOSEnded)
 	return t
+}
+
+// firstOfTwo splits the tokens of two merged last steps: how many the first one
+// had. With k+1 the most of a step, splits whose first step has no more than k are
+// about equally likely (p^(a-1)(1-p) for a tokens first, p^(b-1) for b or more),
+// one of k+1, which needs no rejection, about fullWeight times as likely. AL
+// depends on the split only where the reply ended at EOS, which is a step without
+// a chunk if it was the second step's only token: drawn, so that the mean is right.
+func (rules LengthRules) firstOfTwo(counts []int, eos bool) int {
+	const fullWeight = 3 // 1/(1-p) for p = 2/3
+	tokens, k := counts[len(counts)-1], rules.DraftLength
+	if k <= 0 {
+		k = tokens
+	}
+	first := min(tokens-1, k+1)
+	if !eos || first < tokens-1 || tokens == 2 {
+		return first
+	}
+	alone := 1
+	if tokens == k+2 {
+		alone = fullWeight
+	}
+	if others := tokens - 2; draw(counts, alone+others) >= alone {
+		return tokens - 2
+	}
+	return first
+}
+
+// draw picks a number below n by what is measured of a turn, so that the same
+// Record always gives the same number and different ones are spread evenly.
+// Source: FNV-1a, finished as in MurmurHash3.
+func draw(counts []int, n int) int {
+	h := uint64(14695981039346656037)
+	for _, c := range counts {
+		h = (h ^ uint64(c)) * 1099511628211
+	}
+	h = (h ^ h>>33) * 0xff51afd7ed558ccd
+	return int((h ^ h>>33) % uint64(n))
 }
 
 // reconcile checks the identity above; ok is false where events were merged.
