@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -51,10 +52,6 @@ func joinLists(args []string, lists map[string]bool) []string {
 			i++
 			values = append(values, args[i])
 		}
-		if values == nil {
-			out = append(out, name) // the flag's own error says that a value is missing
-			continue
-		}
 		out = append(out, name+"="+strings.Join(values, ","))
 	}
 	return out
@@ -68,9 +65,11 @@ func (l *list) String() string { return strings.Join(*l, ",") }
 
 // Set implements pflag.Value; a repeated flag adds to the list.
 func (l *list) Set(text string) error {
-	for _, field := range strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' }) {
-		*l = append(*l, field)
+	fields := strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' })
+	if len(fields) == 0 {
+		return errors.New("want one value or more")
 	}
+	*l = append(*l, fields...)
 	return nil
 }
 

@@ -19,7 +19,7 @@ func TestJoinLists(t *testing.T) {
 	f("sweep --temperature 0,1 --dry_run", "sweep --temperature=0,1 --dry_run")
 	f("sweep --temperature=0 1 --x y", "sweep --temperature=0,1 --x y")                                 // inline and following
 	f("sweep --temperature 0 --temperature 1", "sweep --temperature=0 --temperature=1")                 // repeated
-	f("sweep --temperature --x", "sweep --temperature --x")                                             // no value: pflag complains
+	f("sweep --temperature --x", "sweep --temperature= --x")                                            // no value: the list complains, --x is no value
 	f("sweep --save-lists a b", "sweep --save-lists=a,b")                                               // dashes
 	f("exec --temperature 0 -- cmd --temperature 1 2", "exec --temperature=0 -- cmd --temperature 1 2") // not ours after --
 }

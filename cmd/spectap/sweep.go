@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -37,7 +38,8 @@ func (p program) sweepCommand() *cobra.Command {
 		RunE: func(c *cobra.Command, _ []string) error {
 			cfg, err := f.read(p, c.Flags())
 			if err != nil {
-				return exitError{exitUsage, err}
+				_, more := sweep.NewPlan(cfg) // so that all problems are told at once
+				return exitError{exitUsage, errors.Join(err, more)}
 			}
 			return p.sweep(c.Context(), cfg, f.logLevel)
 		},
@@ -103,7 +105,22 @@ func (f *sweepFlags) read(p program, flags *pflag.FlagSet) (sweep.Config, error)
 	}
 	key, err := f.key(p.env)
 	cfg.APIKey = key
-	return cfg, err
+	return cfg, errors.Join(f.check(), err)
+}
+
+// check refuses what sweep.Config cannot tell from a setting left out.
+func (f *sweepFlags) check() error {
+	var errs []error
+	if f.config.OutputLength == 0 {
+		errs = append(errs, errors.New("cannot use --output_length 0: want at least 1 token"))
+	}
+	if f.config.GPUs == 0 {
+		errs = append(errs, errors.New("cannot use --num_gpus 0: want at least 1"))
+	}
+	if levels := []string{"debug", "info", "warn", "error"}; !slices.Contains(levels, f.logLevel) {
+		errs = append(errs, fmt.Errorf("cannot use --log_level %q: want one of %s", f.logLevel, strings.Join(levels, ", ")))
+	}
+	return errors.Join(errs...)
 }
 
 // key finds the bearer token: flag, file, environment.

@@ -342,3 +342,31 @@ func TestInterruptedSweepGoesOn(t *testing.T) {
 		t.Errorf("got %s (%v), want three complete points", text, err)
 	}
 }
+
+// Everything that is wrong is said before the first request, all at once.
+func TestAllProblemsAtOnce(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	if err := os.Mkdir(filepath.Join(dir, "t0_c1"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	_, stderr := mustSpectap(t, 2, "sweep", "--url", "nonsense", "--mtbench", write("q.jsonl", `{"turns": ["a", "b"]}`+"\n{bad\n"),
+		"--runtime_params", write("r.yaml", "foo: 1\n"), "--temperature", "0", "0.0", "abc", "--concurrency", "1", "0",
+		"--output_length", "0", "--num_gpus", "0", "--log_level", "loud", "--api_key", "a", "--api_key_file", "b", "--top_p", "3", "--save_dir", dir)
+	for _, want := range []string{"--output_length 0", "--num_gpus 0", `--log_level "loud"`, "--api_key and --api_key_file", "--top_p 3",
+		`--url "nonsense"`, `unknown section "foo"`, `--temperature "abc"`, `--concurrency "0"`, "two points are equal", "line 2: is not a JSON object", "the point is complete"} {
+		if !strings.Contains(stderr, want) {
+			t.Errorf("%q is not told:\n%s", want, stderr)
+		}
+	}
+	_, stderr = mustSpectap(t, 2, "sweep", "--temperature", "--save_dir", dir)
+	if !strings.Contains(stderr, "--temperature") || !strings.Contains(stderr, "want one value or more") {
+		t.Errorf("got %s, want that --temperature has no value", stderr)
+	}
+}
