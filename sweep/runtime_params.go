@@ -226,6 +226,9 @@ func jsonMapping(n *yaml.Node, path string, set map[string]json.RawMessage) (jso
 	}
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key := n.Content[i].Value
+		if n.Content[i].ShortTag() == "!!merge" {
+			return nil, fmt.Errorf("line %d: merge keys (<<) are not read: write the members out", n.Content[i].Line)
+		}
 		value, overridden := set[prefix+key]
 		if !overridden {
 			var err error
@@ -244,7 +247,17 @@ func jsonMapping(n *yaml.Node, path string, set map[string]json.RawMessage) (jso
 }
 
 // jsonScalar keeps the kind of a scalar: 1 and 1.0 differ in Python's JSON.
+// The words of YAML 1.1 are booleans as for specdec_bench's reader, PyYAML: as
+// a text, "off" would be true for a chat template.
 func jsonScalar(n *yaml.Node) (json.RawMessage, error) {
+	if n.Style == 0 { // neither quoted nor a block
+		switch n.Value {
+		case "yes", "Yes", "YES", "on", "On", "ON":
+			return json.RawMessage("true"), nil
+		case "no", "No", "NO", "off", "Off", "OFF":
+			return json.RawMessage("false"), nil
+		}
+	}
 	switch n.ShortTag() {
 	case "!!null":
 		return json.RawMessage("null"), nil

@@ -48,7 +48,7 @@ func TestRuntimeParams(t *testing.T) {
 	f("dataset_kwargs:\n  num_samples: 5\n", "t0_c1", 1, 0, 5, 0)
 	f("dataset_kwargs:\n  num_samples: 50\n", "t0_c1", 1, 0, 20, 0) // more than there are, as specdec_bench takes it
 	f("dataset_kwargs:\n  num_samples: 5\n  other: 1\n", "t0_c1", 1, 0, 7, 1, func(c *Config) { n := 7; c.NumRequests = &n })
-	f("base: &b\n  temperature: 0.5\n"[:0]+"sampling_kwargs: &b\n  temperature: 0.5\nchat_template_args: {a: [1, yes, null]}\n", "t0.5_c1", 1, 0, 20, 0)
+	f("sampling_kwargs: &b\n  temperature: 0.5\nchat_template_args: {a: [1, yes, null]}\n", "t0.5_c1", 1, 0, 20, 0)
 }
 
 func TestRuntimeParamsRefusals(t *testing.T) {
@@ -63,6 +63,7 @@ func TestRuntimeParamsRefusals(t *testing.T) {
 	f("sampling_kwargs:\n  temperature: hot\n  top_p: 2\n  top_k: x\n", `temperature "hot"`, `top_p "2"`, `top_k "x"`)
 	f("dataset_kwargs:\n  num_samples: 0\n", "num_samples of --runtime_params 0: want 1 to 20")
 	f("chat_template_args:\n  x: .inf\n", "want a finite number")
+	f("chat_template_args: &a {x: 1}\nsampling_kwargs:\n  <<: *a\n", "line 3: merge keys (<<) are not read")
 }
 
 // configuration.json records the YAML in its order, with what the flags override.
@@ -90,4 +91,27 @@ func TestRuntimeText(t *testing.T) {
 	if got := string(runtimeParams{}.text([]byte("1"), nil)); got != "{}" {
 		t.Errorf("no file: got %s, want {}", got)
 	}
+}
+
+// Scalars of the template's variables are what PyYAML makes of them.
+func TestRuntimeScalars(t *testing.T) {
+	f := func(in, want string) {
+		t.Helper()
+		p, err := parseRuntimeParams([]byte("chat_template_args: {x: " + in + "}\n"))
+		if got := string(p.template); err != nil || got != `{"x":`+want+"}" {
+			t.Errorf("%s: got %s (%v), want %s", in, got, err, want)
+		}
+	}
+	f("off", "false") // YAML 1.1
+	f("No", "false")
+	f("yes", "true")
+	f("ON", "true")
+	f("'off'", `"off"`)
+	f("false", "false")
+	f("y", `"y"`) // not a word of PyYAML
+	f("~", "null")
+	f("010", "8")
+	f("1", "1")
+	f("1.", "1.0")
+	f("high", `"high"`)
 }
