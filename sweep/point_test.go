@@ -127,7 +127,7 @@ func TestInterrupt(t *testing.T) {
 	})
 	p := plan(t, s, Config{Concurrency: []string{"1", "2", "4"}})
 	result, err := newSweep(p, s).Run(ctx)
-	if ExitCode(result, err) != 130 || !strings.Contains(err.Error(), "interrupted") {
+	if ExitCode(result, err) != 130 || !strings.Contains(err.Error(), "interrupted: complete points are kept") {
 		t.Errorf("got exit code %d (%v), want 130", ExitCode(result, err), err)
 	}
 	if want := []string{"t0_c2", "t0_c4"}; !slices.Equal(result.NotRun, want) {

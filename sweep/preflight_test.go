@@ -190,6 +190,31 @@ func TestNotReachable(t *testing.T) {
 	}
 }
 
+// A server that is restarted after a point is waited for; one that stays away
+// ends the sweep, and the points that are left are named, not failed.
+func TestServerGoesAway(t *testing.T) {
+	f := func(away, wantCode int, wantNotRun []string) {
+		t.Helper()
+		s := newScripted(t, echo)
+		s.health = func(call int) int { // the first call is the sweep's start
+			if call > 0 && call <= away {
+				return http.StatusBadGateway
+			}
+			return http.StatusOK
+		}
+		p := plan(t, s, Config{Concurrency: []string{"1", "2", "4"}, Wait: 10 * time.Second})
+		result, err := newSweep(p, s).Run(context.Background())
+		if got := ExitCode(result, err); got != wantCode {
+			t.Errorf("away for %d s: got exit code %d (%v), want %d", away, got, err, wantCode)
+		}
+		if len(result.Failed) != 0 || !slices.Equal(result.NotRun, wantNotRun) || len(result.Summaries) != 3-len(wantNotRun) {
+			t.Errorf("away for %d s: got %+v, want not run %v and none failed", away, result, wantNotRun)
+		}
+	}
+	f(5, 0, nil)
+	f(100, 3, []string{"t0_c2", "t0_c4"})
+}
+
 // The model is the one that is listed; several must be named.
 func TestModels(t *testing.T) {
 	f := func(name, cards, model, want string, wantErr ...string) {

@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"time"
@@ -58,10 +57,19 @@ func (s *Sweep) Run(ctx context.Context) (Result, error) {
 	}
 	err := s.runPoints(ctx, &result)
 	if errors.Is(err, context.Canceled) {
-		err = fmt.Errorf("interrupted: %w", err)
+		err = interrupted{err}
 	}
 	return result, err
 }
+
+// interrupted says what to do next; the cancelled context behind it says nothing to people.
+type interrupted struct{ cause error }
+
+func (e interrupted) Error() string {
+	return "interrupted: complete points are kept; to go on, ask for the points that were not run, with the same --save_dir"
+}
+
+func (e interrupted) Unwrap() error { return e.cause }
 
 // runPoints fills the result, point by point.
 func (s *Sweep) runPoints(ctx context.Context, result *Result) error {
@@ -74,9 +82,14 @@ func (s *Sweep) runPoints(ctx context.Context, result *Result) error {
 		return err
 	}
 	book := s.newBook(srv)
-	for _, point := range s.Plan.Points {
+	for i, point := range s.Plan.Points {
 		if err := ctx.Err(); err != nil {
 			return err
+		}
+		if i > 0 { // a server that was restarted would fail all points that are left
+			if _, err := s.connect(ctx); err != nil {
+				return err
+			}
 		}
 		done, err := s.runPoint(ctx, srv, point, earlier)
 		if err != nil {
