@@ -1,6 +1,10 @@
 package proxy
 
-import "bytes"
+import (
+	"bytes"
+
+	"spectap/proxy/tap"
+)
 
 // Cutter takes out of an event stream what only the proxy asked for, so that
 // the client gets the bytes that the server would have sent without asking,
@@ -217,6 +221,9 @@ func (c *Cutter) early(dst []byte) []byte {
 	if len(c.part) == 0 {
 		return dst
 	}
+	if len(c.part) > tap.DefaultMaxEvent && !c.own { // nobody reads it, so nobody can cut it
+		dst, c.own = c.flush(dst), true
+	}
 	if c.own {
 		dst = append(dst, c.part[c.sent:]...)
 		c.part = c.part[:0]
@@ -247,6 +254,9 @@ func (c *Cutter) decide() bool {
 	c.passing = choicesFilled(c.part)
 	return c.passing
 }
+
+// Pending returns how many bytes are held back.
+func (c *Cutter) Pending() int { return len(c.held) + len(c.part) - c.sent }
 
 // Held reports whether a complete event is held back: start the timer that calls Expire.
 func (c *Cutter) Held() bool { return len(c.held) > 0 }

@@ -270,6 +270,27 @@ func (s *Server) watchBody(b *stream) {
 	if !b.f.measured {
 		return
 	}
+	if b.f.sent.Asked != (Asked{}) && isEventStream(h) && len(h.ContentEncoding()) == 0 {
+		c, ok := s.cutters.Get().(*cutting)
+		if !ok {
+			c = new(cutting)
+		}
+		c.Reset(b.f.sent.Asked)
+		c.out, c.kept = reuse(c.out), reuse(c.kept)
+		b.cutter = c
+	}
+	b.tapBody()
+}
+
+// tapBody gives a stream its tap. A panic in it costs the measurement.
+func (b *stream) tapBody() {
+	defer func() {
+		if r := recover(); r != nil {
+			b.measuringFailed("reading the answer's head")
+			b.tap = nil
+		}
+	}()
+	s, h := b.s, &b.x.head
 	options := tap.Options{Route: b.f.route, KeepText: s.cfg.KeepTexts, Choices: b.f.sent.Choices}
 	if t, ok := s.taps.Get().(*tap.Tap); ok {
 		t.Reset(options)
@@ -278,14 +299,6 @@ func (s *Server) watchBody(b *stream) {
 		b.tap = tap.New(options)
 	}
 	b.tap.Head(h.StatusCode(), string(h.ContentType()), string(h.ContentEncoding()))
-	if b.f.sent.Asked != (Asked{}) && isEventStream(h) {
-		c, ok := s.cutters.Get().(*cutting)
-		if !ok {
-			c = new(cutting)
-		}
-		c.Reset(b.f.sent.Asked)
-		b.cutter = c
-	}
 }
 
 // fail answers in place of the engine.

@@ -63,6 +63,8 @@ func TestStampedRead(t *testing.T) {
 	if !platformStamps {
 		t.Skip("no kernel stamps on " + runtime.GOOS)
 	}
+	defer holdStamps()() // the kernel starts to stamp some time after it was asked
+	eventually(t, "the kernel stamps", func() bool { return stampsOnce(t) })
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

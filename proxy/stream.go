@@ -38,12 +38,7 @@ type stream struct {
 	writing      bool // the last bytes are still to be written: finish leaves the connection to its caller
 	whole        bool // the answer came to its end
 	ended        bool
-}
-
-// cutting is a Cutter and the room for what it lets pass.
-type cutting struct {
-	Cutter
-	out []byte
+	landed       bool // the Record was emitted
 }
 
 var errStalled = errors.New("upstream sent no data within the stall limit")
@@ -161,14 +156,14 @@ func (b *stream) forward(w *countingWriter, at time.Duration, in []byte) error {
 		b.finish("", "")
 		defer b.free()
 	}
-	out := b.cut(in)
+	out, err := b.cut(in)
 	if len(out) > 0 {
 		if _, err := w.Write(out); err != nil {
 			return err
 		}
 	}
-	if last {
-		return nil
+	if last || err != nil {
+		return err
 	}
 	b.residence = append(b.residence, time.Since(b.f.start)-at)
 	b.observe(at, in)
@@ -176,54 +171,6 @@ func (b *stream) forward(w *countingWriter, at time.Duration, in []byte) error {
 		b.quiet = time.Now().Add(b.s.cfg.StallTimeout)
 	}
 	return nil
-}
-
-// cut returns what of in goes to the client now. A Cutter that panics is given
-// up: what it holds is passed on and the rest as it comes.
-func (b *stream) cut(in []byte) (out []byte) {
-	if b.cutter == nil {
-		return in
-	}
-	defer func() {
-		if r := recover(); r != nil {
-			b.measuringFailed("cutting")
-			b.cutter, b.heldUntil = nil, time.Time{}
-			out = in
-		}
-	}()
-	c := b.cutter
-	c.out = c.Feed(c.out[:0], in)
-	if !b.cutter.Held() {
-		b.heldUntil = time.Time{}
-	} else if b.heldUntil.IsZero() {
-		b.heldUntil = time.Now().Add(b.s.cfg.Hold)
-	}
-	return c.out
-}
-
-// expire writes an event that was held for long enough.
-func (b *stream) expire(w *countingWriter) error { return b.letGo(w, (*Cutter).Expire) }
-
-// rest writes what was held back when the body ended.
-func (b *stream) rest(w *countingWriter) error { return b.letGo(w, (*Cutter).Release) }
-
-func (b *stream) letGo(w *countingWriter, take func(*Cutter, []byte) []byte) (err error) {
-	b.heldUntil = time.Time{}
-	if b.cutter == nil {
-		return nil
-	}
-	defer func() {
-		if r := recover(); r != nil {
-			b.measuringFailed("cutting")
-			b.cutter = nil
-		}
-	}()
-	c := b.cutter
-	c.out = take(&c.Cutter, c.out[:0])
-	if len(c.out) > 0 {
-		_, err = w.Write(c.out)
-	}
-	return err
 }
 
 // observe shows bytes to the tap. A panic in it costs the measurement, not the answer.
@@ -248,6 +195,9 @@ func (b *stream) observe(at time.Duration, in []byte) {
 
 func (b *stream) measuringFailed(what string) {
 	b.s.counts.panics.Add(1)
+	if b.landed { // the Record is the sink's
+		return
+	}
 	b.f.rec.Warnings = append(b.f.rec.Warnings, "a panic was recovered while "+what)
 }
 
@@ -263,6 +213,10 @@ func (b *stream) complete(w *countingWriter) error {
 // clientFailed ends an answer that could not be written. After the route's last
 // event the client had all it asked for.
 func (b *stream) clientFailed(err error) error {
+	if err == errLost {
+		b.finish(collector.ErrInternal, err.Error())
+		return err
+	}
 	if b.f.finished.Load() {
 		b.finish("", "")
 		return err
@@ -339,6 +293,7 @@ func (b *stream) finish(kind, text string) {
 	if !b.writing {
 		b.free()
 	}
+	b.landed = true
 	b.s.land(b.f)
 }
 
