@@ -105,7 +105,7 @@ func (s *Server) server() *fasthttp.Server {
 // Serve accepts connections until Shutdown. It may run on several listeners.
 func (s *Server) Serve(ln net.Listener) error {
 	s.probe.start()
-	if err := s.http.Serve(ln); err != nil && !s.stopping.Load() {
+	if err := s.http.Serve(patientListener{ln, s.log}); err != nil && !s.stopping.Load() {
 		return fmt.Errorf("cannot serve on %q: %w", ln.Addr(), err)
 	}
 	return nil
