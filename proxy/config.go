@@ -69,7 +69,8 @@ func (c Config) Validate() error {
 		v.listen("SPECTAP_ADMIN", c.Admin)
 	}
 	if _, err := parseUpstream(c.Upstream); err != nil {
-		v.add("SPECTAP_UPSTREAM", collector.StripUserinfo(c.Upstream), err.Error())
+		public, _, _ := strings.Cut(collector.StripUserinfo(c.Upstream), "?") // either part may hold a key
+		v.add("SPECTAP_UPSTREAM", public, err.Error())
 	}
 	v.oneOf("SPECTAP_MEASURE", c.Measure, "observe", "usage", "tokens")
 	v.oneOf("SPECTAP_ENGINE", c.Engine, "auto", "vllm", "sglang", "trtllm", "llamacpp")

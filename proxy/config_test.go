@@ -53,6 +53,11 @@ func TestValidate(t *testing.T) {
 	if _, err := New(cfg, nil, zerolog.Nop()); err == nil {
 		t.Error("New took an invalid Config")
 	}
+	for _, text := range []string{"http://u:secret@h:1", "http://h:1?key=secret"} {
+		if err := testConfig(t, text).Validate(); err == nil || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%s: got %v, want an error without the secret", text, err)
+		}
+	}
 	late := testConfig(t, "http://h:1")
 	late.UpstreamIdle = 4 * time.Second
 	if w := late.Warnings(); len(w) != 1 {

@@ -143,6 +143,9 @@ func normalURL(text string) (string, error) {
 	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 		return "", fmt.Errorf("cannot use --url %q: want http://host:port of the server", u.Redacted())
 	}
+	if n, err := strconv.Atoi(u.Port()); u.Port() != "" && (err != nil || n < 1 || n > 65535) {
+		return "", fmt.Errorf("cannot use --url %q: want a port of 1 to 65535", u.Redacted())
+	}
 	u.Path = strings.TrimSuffix(strings.TrimRight(u.Path, "/"), "/v1")
 	u.RawPath, u.RawQuery, u.Fragment = "", "", ""
 	return u.String(), nil

@@ -88,16 +88,16 @@ func (p *Plan) plotPoints() []error {
 	}
 	cs, more := concurrencies(p.Config.Concurrency)
 	errs = append(errs, more...)
-	seen := map[string]bool{}
+	seen := map[string]int{}
 	for _, t := range ts {
 		for _, c := range cs {
 			point := PlannedPoint{Name: "t" + shortest(t) + "_c" + strconv.Itoa(c), Temperature: t, Concurrency: c}
-			if seen[point.Name] {
-				errs = append(errs, fmt.Errorf("two points are equal: temperature %s at concurrency %d is asked for twice", shortest(t), c))
-				continue
+			if seen[point.Name]++; seen[point.Name] == 2 {
+				errs = append(errs, fmt.Errorf("two points are equal: temperature %s at concurrency %d is asked for more than once", shortest(t), c))
 			}
-			seen[point.Name] = true
-			p.Points = append(p.Points, point)
+			if seen[point.Name] == 1 {
+				p.Points = append(p.Points, point)
+			}
 		}
 	}
 	return errs

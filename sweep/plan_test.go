@@ -65,13 +65,24 @@ func TestRefusals(t *testing.T) {
 	f(func(c *Config) { c.Concurrency = []string{"8", "08"} }, "two points are equal")
 	f(func(c *Config) { c.URL = "" }, "--url is not set")
 	f(func(c *Config) { c.URL = "ftp://h" }, "--url")
+	f(func(c *Config) { c.URL = "http://h:99999" }, "want a port of 1 to 65535")
+	f(func(c *Config) { c.URL = "http://h:0" }, "want a port of 1 to 65535")
 	f(func(c *Config) { c.NoSpecStats, c.Measure = true, "usage" }, "--no_spec_stats needs token counts")
 	f(func(c *Config) { c.NoSpecStats, c.Acceptance = true, "server" }, "--acceptance server")
 }
 
+// Points asked for many times are named once.
+func TestEqualPointsOnce(t *testing.T) {
+	cfg := valid(t)
+	cfg.Temperatures, cfg.Concurrency = []string{"0", "0.0"}, []string{"1", "1"}
+	if _, err := NewPlan(cfg); err == nil || strings.Count(err.Error(), "two points are equal") != 1 {
+		t.Errorf("got %v, want one message", err)
+	}
+}
+
 // A password in the URL is in no message.
 func TestURLSecrets(t *testing.T) {
-	for _, url := range []string{"ftp://u:secret@h", "http://u:secret@h:port", "http://u:secret@"} {
+	for _, url := range []string{"ftp://u:secret@h", "http://u:secret@h:port", "http://u:secret@", "http://u:secret@h:99999"} {
 		cfg := valid(t)
 		cfg.URL = url
 		if _, err := NewPlan(cfg); err == nil || strings.Contains(err.Error(), "secret") {
