@@ -100,7 +100,7 @@ func (p Point) audit(sums blockSums, expected int) (Audit, *Counters) {
 		a.Reason = err.Error()
 		return a, nil
 	}
-	finished, reached, tokens := 0, 0, 0
+	finished, reached, tokens, told := 0, 0, 0, 0 // told: finished requests whose tokens are known
 	for _, r := range p.Records {
 		if r.Usage != nil {
 			tokens += r.Usage.CompletionTokens
@@ -109,6 +109,7 @@ func (p Point) audit(sums blockSums, expected int) (Audit, *Counters) {
 		case r.SpecMissing == MissingNotMeasured:
 		case r.Status == 200 && r.ErrorKind == "":
 			finished, reached = finished+1, reached+1
+			told += count(r.Usage != nil)
 		case r.Status == 200 || r.Status == 0:
 			reached++
 		}
@@ -119,6 +120,9 @@ func (p Point) audit(sums blockSums, expected int) (Audit, *Counters) {
 	a.ForeignRequests = max(0, int(diff.RequestsFinished)-finished)
 	a.Sums = auditEntries(sums, diff, finished)
 	a.Verdict, a.Reason = verdict(a, reached > finished)
+	if n := unfinished(a); n > 0 && a.Sums[0].Server == a.Sums[0].Ours && reached == finished && told == finished {
+		a.Verdict, a.Reason = AuditForeign, fmt.Sprintf("the server made %g tokens that are in no finished request: others were running at the point's end", n)
+	}
 	return a, &diff
 }
 
@@ -164,6 +168,23 @@ func verdict(a Audit, broken bool) (word, reason string) {
 		return AuditExact, fmt.Sprintf("requests agree; blocks came from %d of %g, and their sums are within the counters", a.BlocksCame, requests.Ours)
 	}
 	return AuditExact, "all sums agree"
+}
+
+// unfinished returns the tokens that the server made for requests of others that
+// had not ended. There are some where it counts more in every sum, and a token or
+// more for each verify step that is not ours: a lost block adds steps, no tokens,
+// and what a stop string cut off adds tokens, no steps.
+func unfinished(a Audit) float64 {
+	steps, tokens := a.Sums[1].Server-a.Sums[1].Ours, a.Generation.Server-a.Generation.Ours
+	for _, e := range a.Sums[1:] {
+		if e.Server < e.Ours {
+			return 0
+		}
+	}
+	if steps <= 0 || tokens < steps {
+		return 0
+	}
+	return tokens
 }
 
 // kvCacheTokens is the size of the KV cache as vllm:cache_config_info has it, or blocks times block size.

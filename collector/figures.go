@@ -304,6 +304,9 @@ func (p Point) warnings(s selection, out Speculation) []string {
 	if out.Audit.Verdict == AuditDiffers || out.Audit.Verdict == AuditForeign {
 		add("self-audit: %s: %s", out.Audit.Verdict, out.Audit.Reason)
 	}
+	if out.Audit.Verdict == AuditNone && p.Run.Before != nil && p.Run.After != nil {
+		add("no self-audit: %s", out.Audit.Reason)
+	}
 	if n := out.Audit.Preemptions; n != nil && *n > 0 {
 		add("the server preempted %g requests", *n)
 	}

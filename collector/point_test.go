@@ -170,6 +170,8 @@ func TestAuditVerdicts(t *testing.T) {
 		change(&p, &after)
 		if s, summary := speculationOf(t, p); summary.Audit != want {
 			t.Errorf("got %q (%s), want %q", summary.Audit, s.Audit.Reason, want)
+		} else if said := strings.Contains(strings.Join(s.Warnings, "\n"), s.Audit.Reason); said == (want == AuditExact || p.Run.Before == nil) {
+			t.Errorf("got warnings %q beside the verdict %q (%s)", s.Warnings, want, s.Audit.Reason)
 		}
 	}
 	drop := func(p *Point) { p.Records[3].Spec, p.Records[3].SpecMissing = nil, MissingNotReported }
@@ -184,6 +186,12 @@ func TestAuditVerdicts(t *testing.T) {
 	f(AuditExact, func(p *Point, c *Counters) { drop(p) })
 	f(AuditDiffers, func(p *Point, c *Counters) { drop(p); c.Drafts -= 20 })
 	f(AuditForeign, func(p *Point, c *Counters) { drop(p); c.RequestsFinished++ })
+	running := func(c *Counters) { // another client's request that has not ended
+		c.Drafts, c.DraftTokens, c.AcceptedTokens, c.GenerationTokens = c.Drafts+9, c.DraftTokens+45, c.AcceptedTokens+8, c.GenerationTokens+17
+	}
+	f(AuditForeign, func(p *Point, c *Counters) { running(c) })
+	f(AuditDiffers, func(p *Point, c *Counters) { running(c); c.RequestsFinished-- })
+	f(AuditDiffers, func(p *Point, c *Counters) { running(c); p.Records[0].Usage = nil }) // its tokens could be ours
 }
 
 // TestPositionRates compares both rates with a count of the detailed lists.

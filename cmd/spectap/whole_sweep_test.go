@@ -13,9 +13,11 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"spectap/collector"
 	"spectap/proxy/fakevllm"
@@ -371,4 +373,45 @@ func TestAllProblemsAtOnce(t *testing.T) {
 	if !strings.Contains(stderr, "--temperature") || !strings.Contains(stderr, "want one value or more") {
 		t.Errorf("got %s, want that --temperature has no value", stderr)
 	}
+}
+
+// Load of others during a point is told, whether it ended within the point or not.
+func TestForeignLoad(t *testing.T) {
+	f := func(name string, tokens int, wait bool) {
+		t.Run(name, func(t *testing.T) {
+			cfg := fastEngine()
+			cfg.Step = time.Millisecond
+			engine, _ := serveEngine(t, cfg)
+			server, watched := watch(t, engine)
+			ctx, cancel := context.WithCancel(context.Background())
+			var others sync.WaitGroup
+			watched.seen = func(n int) {
+				if n != 1+2 { // in the first point
+					return
+				}
+				body := `{"model": "fake-model", "ignore_eos": true, "messages": [{"role": "user", "content": "hi"}], "max_tokens": ` + strconv.Itoa(tokens) + `}`
+				ask := func() {
+					req, _ := http.NewRequestWithContext(ctx, http.MethodPost, engine+"/v1/chat/completions", strings.NewReader(body))
+					req.Header.Set("Content-Type", "application/json")
+					if resp, err := http.DefaultClient.Do(req); err == nil {
+						_, _ = io.Copy(io.Discard, resp.Body)
+						resp.Body.Close()
+					}
+				}
+				if wait {
+					ask()
+					return
+				}
+				others.Go(ask)
+			}
+			out, _ := mustSpectap(t, 0, "sweep", "--url", server, "--mtbench", writeQuestions(t, 4), "--output_length", "48", "--save_dir", t.TempDir())
+			cancel()
+			others.Wait()
+			if !strings.Contains(out, "│ foreign load │") || !strings.Contains(out, "t0_c1: self-audit: foreign load: the server ") {
+				t.Errorf("the table does not tell the load of others:\n%s", out)
+			}
+		})
+	}
+	f("ends within the point", 8, true)
+	f("goes on", 30000, false)
 }
