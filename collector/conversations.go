@@ -64,6 +64,10 @@ type selection struct {
 	foreign  int
 }
 
+// maxTurns bounds the turns of a conversation, so that a damaged label or run
+// line does not list millions of missing ones.
+const maxTurns = 10000
+
 // turnKey is the place of a Record in its Point.
 type turnKey struct{ conversation, turn int }
 
@@ -128,7 +132,7 @@ func (p Point) questions() (map[string]int, []Question) {
 	found := map[string]Question{}
 	for _, r := range p.Records {
 		l := r.Labels
-		if l.Conversation == "" || !l.HasTurn || p.elsewhere(r) {
+		if l.Conversation == "" || !l.HasTurn || p.elsewhere(r) || l.Turn >= maxTurns {
 			continue
 		}
 		q := found[l.Conversation]

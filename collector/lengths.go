@@ -41,7 +41,9 @@ func (p Point) LengthRules() LengthRules {
 		if r.Spec == nil {
 			continue
 		}
-		rules.DraftLength = max(rules.DraftLength, r.Spec.DraftLength, len(r.Spec.Accepted)-1)
+		if k := max(r.Spec.DraftLength, len(r.Spec.Accepted)-1); k <= maxPositions {
+			rules.DraftLength = max(rules.DraftLength, k)
+		}
 		rules.BlocksReported = rules.BlocksReported || r.Spec.Accepted != nil
 	}
 	if rules.DraftLength == 0 && p.Run.After != nil {
@@ -107,10 +109,10 @@ func (rules LengthRules) ClientLengths(r *Record) (TurnLengths, error) {
 // positive and of O where it is negative.
 func (rules LengthRules) fromBlock(r *Record, hist []int) TurnLengths {
 	t := TurnLengths{Lengths: HistogramLengths(hist), Source: SourceBlock, EOSEnded: rules.eosEnded(r)}
-	if r.Usage != nil {
+	if n, ok := replyTokens(r); ok {
 		_, tokens := histogramSums(hist)
-		t.DraftlessSteps = max(0, r.Usage.CompletionTokens-1-tokens)
-		t.CutTokens = max(0, 1+tokens-r.Usage.CompletionTokens)
+		t.DraftlessSteps = max(0, n-1-tokens)
+		t.CutTokens = max(0, 1+tokens-n)
 	}
 	return t
 }
@@ -123,12 +125,13 @@ func (rules LengthRules) fromBlock(r *Record, hist []int) TurnLengths {
 // n-gram drafting most of all.
 func (rules LengthRules) fromSums(r *Record, hist, counts []int) TurnLengths {
 	t := rules.fromBlock(r, hist)
-	if r.Usage == nil {
+	reply, ok := replyTokens(r)
+	if !ok {
 		return t
 	}
 	n, tokens := histogramSums(hist)
-	excess := r.Usage.CompletionTokens - 1 - tokens // P - O
-	longest := len(t.Lengths) - 1                   // HistogramLengths ascends
+	excess := reply - 1 - tokens  // P - O
+	longest := len(t.Lengths) - 1 // HistogramLengths ascends
 	draftless := max(0, excess)
 	if events := len(r.Chunks) - 1 - n; events > draftless && events-excess < t.Lengths[longest] {
 		draftless = events
@@ -278,21 +281,34 @@ func cutEOS(counts []int, eos bool) []int {
 	return counts
 }
 
+// maxReply is the most tokens that a reply is believed to have; a figure above it
+// (from a damaged records file, or a server gone wrong) counts as not said.
+const maxReply = 1 << 22
+
+// replyTokens returns the tokens of the reply, EOS included; ok is false where nobody said.
+func replyTokens(r *Record) (n int, ok bool) {
+	if r.Usage == nil || r.Usage.CompletionTokens < 0 || r.Usage.CompletionTokens > maxReply {
+		return 0, false
+	}
+	return r.Usage.CompletionTokens, true
+}
+
 // block returns the histogram of a Record's statistics block. One that cannot be
 // (negative, or more steps than the reply has tokens) counts as none.
 func block(r *Record) []int {
-	if r.Spec == nil || r.Spec.Accepted == nil {
+	if r.Spec == nil || r.Spec.Accepted == nil || len(r.Spec.Accepted) > maxPositions+1 {
 		return nil
 	}
-	limit := 1 << 24
-	if r.Usage != nil {
-		limit = max(r.Usage.CompletionTokens, 1)
+	limit := maxReply
+	if n, ok := replyTokens(r); ok {
+		limit = max(n, 1)
 	}
 	steps := 0
 	for _, n := range r.Spec.Accepted {
-		if steps += n; n < 0 || steps > limit {
+		if n < 0 || n > limit-steps {
 			return nil
 		}
+		steps += n
 	}
 	return r.Spec.Accepted
 }
@@ -305,6 +321,9 @@ func eventCounts(r *Record) []int {
 	}
 	counts := make([]int, 0, len(r.Chunks)+1)
 	for _, c := range r.Chunks {
+		if c.Tokens > maxReply {
+			return nil
+		}
 		if c.Tokens > 0 {
 			counts = append(counts, c.Tokens)
 		}
@@ -317,14 +336,12 @@ func eventCounts(r *Record) []int {
 
 // incomplete says that the events' counts do not add up to the reply's tokens.
 func incomplete(r *Record, counts []int) bool {
-	if r.Usage == nil {
-		return false
-	}
+	reply, ok := replyTokens(r)
 	total := 0
 	for _, m := range counts {
 		total += m
 	}
-	return total != r.Usage.CompletionTokens
+	return ok && total != reply
 }
 
 func several(r *Record) bool {

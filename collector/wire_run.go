@@ -99,7 +99,10 @@ func (r *Run) UnmarshalJSON(b []byte) error {
 		}
 		r.Configuration = json.RawMessage(text)
 	}
-	for _, q := range w.Questions {
+	for i, q := range w.Questions {
+		if q.Turns < 0 || q.Turns > maxTurns {
+			return fmt.Errorf("cannot read the run: question %d has %d turns, want 0 to %d", i, q.Turns, maxTurns)
+		}
 		r.Questions = append(r.Questions, Question{ID: q.ID, Category: q.Category, Turns: q.Turns, System: q.System, Prompts: q.Prompts})
 	}
 	return nil

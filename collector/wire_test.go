@@ -128,7 +128,7 @@ func TestRunRoundTrip(t *testing.T) {
 		}
 		for range rapid.IntRange(0, 3).Draw(t, "questions") {
 			id := rapid.SampledFrom([]string{`81`, `"a b"`, `null`}).Draw(t, "id")
-			want.Questions = append(want.Questions, Question{json.RawMessage(id), text("cat"), text("sys"), rapid.Int().Draw(t, "turns"), rapid.SliceOf(genText).Draw(t, "prompts")})
+			want.Questions = append(want.Questions, Question{json.RawMessage(id), text("cat"), text("sys"), rapid.IntRange(0, maxTurns).Draw(t, "turns"), rapid.SliceOf(genText).Draw(t, "prompts")})
 		}
 		line, err := encodeRun(want, true)
 		if err != nil {
