@@ -26,11 +26,7 @@ func (p program) proxyCommand() *cobra.Command {
 		Args:  noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
 			var cfg proxy.Config
-			err := parseSettings(p.env, c.Flags(), &cfg)
-			if err == nil {
-				err = cfg.Validate()
-			}
-			if err != nil {
+			if err := errors.Join(parseSettings(p.env, c.Flags(), &cfg), cfg.Validate()); err != nil {
 				return exitError{exitUsage, err}
 			}
 			return p.serve(c.Context(), cfg)
@@ -62,11 +58,11 @@ func (p program) serve(ctx context.Context, cfg proxy.Config) error {
 	if err != nil {
 		return exitError{exitUsage, fmt.Errorf("cannot listen for clients: %w; choose another --listen", err)}
 	}
-	admin, err := proxy.Listen(cfg.Admin)
+	admin, err := listenAdmin(cfg.Admin)
 	if err != nil {
-		return exitError{exitUsage, errors.Join(fmt.Errorf("cannot listen for the admin port: %w; choose another --admin", err), data.Close())}
+		return exitError{exitUsage, errors.Join(err, data.Close())}
 	}
-	log.Info().Stringer("listen", data.Addr()).Stringer("admin", admin.Addr()).Str("upstream", collector.StripUserinfo(cfg.Upstream)).Str("measure", cfg.Measure).Msg("proxy is listening")
+	log.Info().Stringer("listen", data.Addr()).Str("admin", addressOf(admin)).Str("upstream", collector.StripUserinfo(cfg.Upstream)).Str("measure", cfg.Measure).Msg("proxy is listening")
 	err = serveUntil(ctx, server, data, admin, cfg.DrainTimeout)
 	if closed := sink.Close(); closed != nil {
 		err = errors.Join(err, fmt.Errorf("cannot write all records: %w", closed))
@@ -78,13 +74,35 @@ func (p program) serve(ctx context.Context, cfg proxy.Config) error {
 	return nil
 }
 
+// listenAdmin opens the admin port; none if it is turned off.
+func listenAdmin(address string) (net.Listener, error) {
+	if address == "" || address == "off" {
+		return nil, nil
+	}
+	admin, err := proxy.Listen(address)
+	if err != nil {
+		return nil, fmt.Errorf("cannot listen for the admin port: %w; choose another --admin, or turn it off", err)
+	}
+	return admin, nil
+}
+
+// addressOf is the address of a listener, for the log.
+func addressOf(l net.Listener) string {
+	if l == nil {
+		return "off"
+	}
+	return l.Addr().String()
+}
+
 // serveUntil serves both ports until the context ends or one of them fails.
-// The admin port goes last, so that /readyz says that the proxy is draining.
+// Without an admin port, admin is nil. The admin port goes last, so that /readyz says that the proxy is draining.
 func serveUntil(ctx context.Context, server *proxy.Server, data, admin net.Listener, drain time.Duration) error {
 	adminServer := &http.Server{Handler: server.Admin(), ReadHeaderTimeout: 10 * time.Second}
 	failed := make(chan error, 2)
 	go func() { failed <- server.Serve(data) }()
-	go func() { failed <- adminServer.Serve(admin) }()
+	if admin != nil {
+		go func() { failed <- adminServer.Serve(admin) }()
+	}
 	var err error
 	select {
 	case <-ctx.Done():

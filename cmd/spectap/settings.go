@@ -6,6 +6,7 @@ import (
 	"io"
 	"reflect"
 	"strings"
+	"time"
 
 	"github.com/caarlos0/env/v11"
 	"github.com/spf13/pflag"
@@ -27,25 +28,28 @@ func settingsOf(config any) []setting {
 	t := reflect.Indirect(reflect.ValueOf(config)).Type()
 	var out []setting
 	for i := range t.NumField() {
-		tag := t.Field(i).Tag
-		name, _, _ := strings.Cut(tag.Get("env"), ",")
-		if name == "" {
-			continue
+		if s := settingOf(t.Field(i)); s.Var != "" {
+			out = append(out, s)
 		}
-		kind := t.Field(i).Type
-		if kind.Kind() == reflect.Pointer {
-			kind = kind.Elem()
-		}
-		out = append(out, setting{
-			Var:     name,
-			Flag:    strings.ToLower(strings.TrimPrefix(name, settingPrefix)),
-			Default: tag.Get("envDefault"),
-			Unit:    tag.Get("unit"),
-			Help:    tag.Get("help"),
-			Bool:    kind.Kind() == reflect.Bool,
-		})
 	}
 	return out
+}
+
+// settingOf reads the tags of one field; a field without a variable is no setting.
+func settingOf(field reflect.StructField) setting {
+	name, _, _ := strings.Cut(field.Tag.Get("env"), ",")
+	kind := field.Type
+	if kind.Kind() == reflect.Pointer {
+		kind = kind.Elem()
+	}
+	return setting{
+		Var:     name,
+		Flag:    strings.ToLower(strings.TrimPrefix(name, settingPrefix)),
+		Default: field.Tag.Get("envDefault"),
+		Unit:    field.Tag.Get("unit"),
+		Help:    field.Tag.Get("help"),
+		Bool:    kind.Kind() == reflect.Bool,
+	}
 }
 
 // addSettings adds one flag for each setting. The flags hold text; parseSettings
@@ -60,7 +64,9 @@ func addSettings(flags *pflag.FlagSet, config any) {
 }
 
 // parseSettings fills config: flag, then environment, then default. All bad
-// values are reported at once.
+// values are reported at once, and their fields get the defaults, so that the
+// other settings can be looked at too. An empty variable is as none, an empty
+// flag is an empty text.
 func parseSettings(environ map[string]string, flags *pflag.FlagSet, config any) error {
 	merged := make(map[string]string, len(environ))
 	for key, value := range environ {
@@ -73,15 +79,61 @@ func parseSettings(environ map[string]string, flags *pflag.FlagSet, config any) 
 			merged[s.Var] = f.Value.String()
 		}
 	}
+	var bad []error
 	err := env.ParseWithOptions(config, env.Options{Environment: merged})
 	var all env.AggregateError
 	if errors.As(err, &all) {
-		err = errors.Join(all.Errors...)
+		for _, each := range all.Errors {
+			bad = append(bad, settingError(each, merged, config))
+		}
+		err = env.ParseWithOptions(config, env.Options{Environment: merged})
 	}
-	if err != nil {
-		return fmt.Errorf("cannot read the settings: %w", err)
+	clearEmptied(config, flags)
+	return errors.Join(append(bad, err)...)
+}
+
+// settingError names the variable and flag of a value that its field does not
+// take, and removes it from the environment.
+func settingError(err error, environ map[string]string, config any) error {
+	var parse env.ParseError
+	if !errors.As(err, &parse) {
+		return err
 	}
-	return nil
+	field, ok := reflect.TypeOf(config).Elem().FieldByName(parse.Name)
+	if !ok {
+		return err
+	}
+	s := settingOf(field)
+	value := environ[s.Var]
+	delete(environ, s.Var)
+	return fmt.Errorf("cannot use %s (--%s) %q: want %s", s.Var, s.Flag, value, wanted(field.Type))
+}
+
+// wanted describes the values of a type.
+func wanted(t reflect.Type) string {
+	switch {
+	case t == reflect.TypeFor[time.Duration]():
+		return "a duration with its unit, as 50ms, 5s or 2m"
+	case t.Kind() == reflect.Bool:
+		return "true or false"
+	default:
+		return "a whole number"
+	}
+}
+
+// clearEmptied empties the text settings whose flag was given an empty value;
+// the parser takes an empty value for none and fills in the default.
+func clearEmptied(config any, flags *pflag.FlagSet) {
+	v := reflect.ValueOf(config).Elem()
+	for i := range v.NumField() {
+		if v.Field(i).Kind() != reflect.String {
+			continue
+		}
+		f := flags.Lookup(settingOf(v.Type().Field(i)).Flag)
+		if f != nil && f.Changed && f.Value.String() == "" {
+			v.Field(i).SetString("")
+		}
+	}
 }
 
 // printSettings writes the table of --help: flag, variable, default, unit, meaning.
