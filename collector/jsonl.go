@@ -23,6 +23,8 @@ const jsonlQueue = 8192
 type JSONL struct {
 	// KeepTexts keeps prompts, system messages and replies. It is set before the first Emit.
 	KeepTexts bool
+	// Failed is called with the first write error, from the writing goroutine. It is set before the first Emit.
+	Failed func(error)
 
 	w       io.Writer
 	queue   chan jsonlItem
@@ -123,9 +125,14 @@ func (j *JSONL) fail(err error) {
 		return
 	}
 	j.mu.Lock()
-	defer j.mu.Unlock()
-	if j.err == nil {
+	first := j.err == nil
+	if first {
 		j.err = fmt.Errorf("cannot write records: %w", err)
+	}
+	err = j.err
+	j.mu.Unlock()
+	if first && j.Failed != nil {
+		j.Failed(err)
 	}
 }
 

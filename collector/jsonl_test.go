@@ -124,6 +124,8 @@ func TestJSONLFullDisk(t *testing.T) {
 	}
 	w := &failingWriter{limit: len(line) + 10}
 	j := NewJSONL(w)
+	var failures []error // written by the goroutine that Close waits for
+	j.Failed = func(err error) { failures = append(failures, err) }
 	j.Emit(&Record{ID: "1"})
 	j.Emit(&Record{ID: "2"})
 	if err := j.WriteRun(Run{}); !errors.Is(err, errFull) { // behind both
@@ -139,6 +141,9 @@ func TestJSONLFullDisk(t *testing.T) {
 	}
 	if got := j.Dropped(); got != 1 {
 		t.Errorf("got %d dropped, want 1", got)
+	}
+	if len(failures) != 1 || !errors.Is(failures[0], errFull) {
+		t.Errorf("got failures %v, want the first one only", failures)
 	}
 	_, recs, bad, err := ReadJSONL(&w.Buffer)
 	if err != nil || len(recs) != 2 || recs[0].ID != "1" || recs[1].ID != "3" || len(bad) != 1 || bad[0].Line != 2 {

@@ -46,7 +46,7 @@ func (p program) serve(ctx context.Context, cfg proxy.Config) error {
 	for _, text := range cfg.Warnings() {
 		log.Warn().Str("setting", text).Msg("a setting may hurt")
 	}
-	sink, err := recordsSink(cfg)
+	sink, err := recordsSink(cfg, log)
 	if err != nil {
 		return exitError{exitUsage, err}
 	}
@@ -117,8 +117,9 @@ func serveUntil(ctx context.Context, server *proxy.Server, data, admin net.Liste
 	return errors.Join(err, adminServer.Close())
 }
 
-// recordsSink opens the records file, if there is one.
-func recordsSink(cfg proxy.Config) (collector.Sink, error) {
+// recordsSink opens the records file, if there is one. A disk that fails later
+// stops no request: it is logged once, and /status counts what is lost.
+func recordsSink(cfg proxy.Config, log zerolog.Logger) (collector.Sink, error) {
 	if cfg.Records == "" {
 		return collector.Tee{}, nil
 	}
@@ -127,7 +128,14 @@ func recordsSink(cfg proxy.Config) (collector.Sink, error) {
 		return nil, fmt.Errorf("cannot open the records file: %w; choose another --records", err)
 	}
 	sink.KeepTexts = cfg.KeepTexts
-	return sink, sink.WriteRun(collector.Run{ID: newRunID(time.Now()), Measure: cfg.Measure})
+	if err := sink.WriteRun(collector.Run{ID: newRunID(time.Now()), Measure: cfg.Measure}); err != nil {
+		_ = sink.Close() // says the same
+		return nil, fmt.Errorf("cannot write to the records file: %w; choose another --records", err)
+	}
+	sink.Failed = func(err error) {
+		log.Error().Err(err).Str("records", cfg.Records).Msg("records are lost; /status counts them in sink_drops_total")
+	}
+	return sink, nil
 }
 
 // newLogger logs JSON lines, or readable ones on a terminal.
