@@ -61,6 +61,8 @@ type Config struct {
 	Wait   time.Duration // how long to wait for a server that is not ready
 	DryRun bool          // print the plan, send nothing
 
+	StallTimeout time.Duration // an answer that brings no data for so long has failed; 0: no limit. The measuring proxy keeps it.
+
 	Argv    []string          // recorded, redacted
 	Env     map[string]string // provenance variables, recorded
 	Version string            // spectap's own
@@ -121,6 +123,9 @@ func (c Config) check() []error {
 	}
 	if c.Wait < 0 {
 		add("cannot use --wait %v: want 0 or more", c.Wait)
+	}
+	if c.StallTimeout < 0 {
+		add("cannot use --stall_timeout %v: want 0 (no limit) or more", c.StallTimeout)
 	}
 	if c.NoSpecStats && c.Measure == "usage" {
 		add("--no_spec_stats needs token counts on every event: leave --measure at tokens")

@@ -18,6 +18,7 @@ import (
 
 	"spectap/collector"
 	"spectap/proxy"
+	"spectap/sweep"
 )
 
 // pipe is a measuring proxy of our own in front of one server, on a unix socket
@@ -40,10 +41,10 @@ type pipe struct {
 }
 
 // openPipe starts the proxy.
-func openPipe(target string, log zerolog.Logger) (*pipe, error) {
-	base, err := url.Parse(target)
+func openPipe(plan sweep.Config, log zerolog.Logger) (*pipe, error) {
+	base, err := url.Parse(plan.URL)
 	if err != nil || base.Host == "" {
-		return nil, fmt.Errorf("cannot read --url %q: want http://host:port", collector.StripUserinfo(target))
+		return nil, fmt.Errorf("cannot read --url %q: want http://host:port", collector.StripUserinfo(plan.URL))
 	}
 	var cfg proxy.Config
 	if err := env.ParseWithOptions(&cfg, env.Options{Environment: map[string]string{}}); err != nil {
@@ -51,6 +52,7 @@ func openPipe(target string, log zerolog.Logger) (*pipe, error) {
 	}
 	base.User = nil // the sweep's requests carry it as their Authorization
 	cfg.Upstream, cfg.Measure, cfg.KeepTexts = base.String(), "observe", true
+	cfg.StallTimeout = plan.StallTimeout
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}

@@ -74,6 +74,7 @@ func (f *sweepFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&c.APIKey, "api_key", "", "bearer token for the server (environment SPECTAP_API_KEY); prefer --api_key_file")
 	flags.StringVar(&f.apiKeyFile, "api_key_file", "", "file that holds the bearer token")
 	flags.DurationVar(&c.Wait, "wait", 10*time.Minute, "how long to wait for the server to become ready")
+	flags.DurationVar(&c.StallTimeout, "stall_timeout", 0, "give up on an answer that brings no data for so long, and set its point aside; 0 is no limit")
 	flags.BoolVar(&c.DryRun, "dry_run", false, "print the plan and send nothing")
 	flags.StringVar(&c.Measure, "measure", "tokens", "what the requests ask the server for: usage (final event) or tokens (also counts on every event)")
 	flags.StringVar(&c.Acceptance, "acceptance", "client", "what acceptance_rate.json holds: client (what specdec_bench counts) or server (the server's histogram)")
@@ -164,7 +165,7 @@ func (p program) runPlan(ctx context.Context, plan *sweep.Plan, log zerolog.Logg
 	if log.GetLevel() == zerolog.WarnLevel {
 		quiet = log.Level(zerolog.ErrorLevel) // the sweep itself says which requests failed
 	}
-	pipe, err := openPipe(plan.Config.URL, quiet)
+	pipe, err := openPipe(plan.Config, quiet)
 	if err != nil {
 		return sweep.Result{}, err
 	}

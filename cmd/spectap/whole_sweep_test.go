@@ -270,13 +270,13 @@ func TestHistoryKeepsSpecialTokens(t *testing.T) {
 
 // A fault of every nth request sets its point aside; the other points run.
 func TestFaultsSetPointsAside(t *testing.T) {
-	f := func(fault, kind string) {
+	f := func(fault, kind string, more ...string) {
 		t.Run(fault, func(t *testing.T) {
 			cfg := fastEngine()
 			cfg.Fault = fault // preflight is request 1, the first point has 2 to 9, the second 10 to 17
 			server, _ := serveEngine(t, cfg)
 			dir := t.TempDir()
-			out, _ := mustSpectap(t, 1, "sweep", "--url", server, "--mtbench", writeQuestions(t, 4), "--concurrency", "2", "4", "--output_length", "48", "--save_dir", dir)
+			out, _ := mustSpectap(t, 1, append(more, "sweep", "--url", server, "--mtbench", writeQuestions(t, 4), "--concurrency", "2", "4", "--output_length", "48", "--save_dir", dir)...)
 			names := []string{}
 			for _, pattern := range []string{"*", "*/*"} {
 				found, _ := filepath.Glob(filepath.Join(dir, pattern))
@@ -307,6 +307,7 @@ func TestFaultsSetPointsAside(t *testing.T) {
 	f("error@3/12", collector.ErrInBand)
 	f("cut@3/12", collector.ErrTruncated)
 	f("status503@0/12", collector.ErrHTTPStatus)
+	f("stall@3/12", collector.ErrStalled, "--stall_timeout", "300ms")
 }
 
 // Ctrl-C in the middle of a point: the complete one stays, the others are
