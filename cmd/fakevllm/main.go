@@ -43,7 +43,6 @@ func parse(args []string, errw io.Writer) (*options, error) {
 	fs.StringVar(&o.listen, "listen", "127.0.0.1:8001", "`address` to serve on")
 	fs.StringVar(&o.truth, "truth", "", "`file` to append one JSON line a request to: what the engine did")
 	fs.StringVar(&o.cfg.Model, "model", "fake-model", "served model name")
-	fs.StringVar(&o.cfg.Version, "version", "0.32.0", "vLLM version to speak as")
 	fs.StringVar(&o.cfg.OwnedBy, "owned_by", "vllm", "owned_by of /v1/models")
 	fs.StringVar(&o.cfg.APIKey, "api_key", "", "key to ask for on /v1 (empty: none)")
 	fs.IntVar(&o.cfg.MaxModelLen, "max_model_len", 32768, "context in tokens")
@@ -62,7 +61,6 @@ func parse(args []string, errw io.Writer) (*options, error) {
 	fs.DurationVar(&o.cfg.StepPerRequest, "step_per_request", 100*time.Microsecond, "more for each other running request")
 	fs.IntVar(&o.cfg.StreamInterval, "stream_interval", 1, "tokens that pile up before an event")
 	fs.BoolVar(&o.cfg.NoSpecStats, "no_spec_stats", false, "report no per-request statistics")
-	fs.BoolVar(&o.cfg.Detailed, "detailed", false, "statistics with per-step lists")
 	fs.StringVar(&o.cfg.Fault, "fault", "", "scripted fault of every request: `name`, name@n, name@n/m for every m-th (a request's X-Fake-Fault header wins): "+fakevllm.FaultNames())
 	if err := fs.Parse(underscored(args)); err != nil {
 		return nil, err
@@ -125,7 +123,7 @@ func run(args []string, errw io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("cannot listen on %q: %w", o.listen, err)
 	}
-	fmt.Fprintf(errw, "fakevllm: %s as vLLM %s on http://%s, seed %d, %d drafts a step\n", o.cfg.Model, o.cfg.Version, ln.Addr(), o.cfg.Seed, o.cfg.DraftLength)
+	fmt.Fprintf(errw, "fakevllm: %s on http://%s, seed %d, %d drafts a step\n", o.cfg.Model, ln.Addr(), o.cfg.Seed, o.cfg.DraftLength)
 	return serve(e, ln)
 }
 

@@ -9,16 +9,48 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"spectap/proxy/fakevllm"
 )
 
+// engine is a running engine and what it logged.
+type engine struct {
+	*fakevllm.Engine
+	mu   sync.Mutex
+	log  []fakevllm.Truth
+	next io.Writer // gets the lines too
+}
+
+func (e *engine) Write(line []byte) (int, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var tr fakevllm.Truth
+	if err := json.Unmarshal(line, &tr); err != nil {
+		return 0, err
+	}
+	e.log = append(e.log, tr)
+	if e.next != nil {
+		return e.next.Write(line)
+	}
+	return len(line), nil
+}
+
+// Truth returns the lines so far.
+func (e *engine) Truth() []fakevllm.Truth {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return slices.Clone(e.log)
+}
+
 // start serves an engine on loopback until the test ends.
-func start(t testing.TB, cfg fakevllm.Config) (*fakevllm.Engine, string) {
+func start(t testing.TB, cfg fakevllm.Config) (*engine, string) {
 	t.Helper()
-	e, err := fakevllm.New(cfg)
+	e, err := &engine{next: cfg.Truth}, error(nil)
+	cfg.Truth = e
+	e.Engine, err = fakevllm.New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

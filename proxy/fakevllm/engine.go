@@ -9,6 +9,7 @@ package fakevllm
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -20,11 +21,13 @@ import (
 	"time"
 )
 
+// version is that of the vLLM whose captures this engine is held against.
+const version = "0.32.0"
+
 // Config describes an engine. The zero Config is useful: it answers at once and
 // replies run to their token limit.
 type Config struct {
 	Model       string    // empty: "fake-model"
-	Version     string    // of /version and the fingerprint; empty: "0.32.0"
 	OwnedBy     string    // of /v1/models; empty: "vllm"
 	APIKey      string    // empty: none is asked for
 	MaxModelLen int       // context in tokens; 0: 32768
@@ -40,10 +43,8 @@ type Config struct {
 	StreamInterval           int           // tokens that pile up before an event; 0 or 1: every step
 
 	NoSpecStats bool      // no per-request statistics, as before vLLM 0.29
-	Detailed    bool      // statistics with the per-step lists
 	Fault       string    // a scripted fault for every request, or "name@n/m" for every m-th
 	Truth       io.Writer // truth.jsonl; one Write a line
-	KeepTruth   bool      // Engine.Truth returns the lines
 }
 
 // Engine is a running simulated engine.
@@ -58,19 +59,20 @@ type Engine struct {
 
 	mu       sync.Mutex // guards what follows
 	counters counters
-	truth    []Truth
 	truthErr error
 }
 
 // New checks cfg, fills in its defaults and returns an engine to Serve.
 func New(cfg Config) (*Engine, error) {
 	cfg.Model = cmp.Or(cfg.Model, "fake-model")
-	cfg.Version = cmp.Or(cfg.Version, "0.32.0")
 	cfg.OwnedBy = cmp.Or(cfg.OwnedBy, "vllm")
 	cfg.MaxModelLen = cmp.Or(cfg.MaxModelLen, 32768)
 	cfg.DraftLength = cmp.Or(cfg.DraftLength, 5)
 	if len(cfg.Acceptance) == 0 {
 		cfg.Acceptance = []float64{0.8, 0.7, 0.65, 0.6, 0.55}
+	}
+	if cfg.Truth == nil {
+		cfg.Truth = io.Discard
 	}
 	for _, p := range append([]float64{cfg.Draftless, cfg.DropBlocks, cfg.EOS}, cfg.Acceptance...) {
 		if !(p >= 0 && p <= 1) {
@@ -125,10 +127,10 @@ func (e *Engine) handle(w http.ResponseWriter, r *http.Request) {
 	case "/v1/chat/completions", "/v1/completions":
 		method = "POST"
 	case "/v1/models":
-		body = fmt.Sprintf(`{"object":"list","data":[{"id":%[1]s,"object":"model","created":%[2]d,"owned_by":%[3]s,"root":%[1]s,"parent":null,"max_model_len":%[4]d,"permission":[{"id":"modelperm-aed6e8f0c428cb3a","object":"model_permission","created":%[2]d,"allow_create_engine":false,"allow_sampling":true,"allow_logprobs":true,"allow_search_indices":false,"allow_view":true,"allow_fine_tuning":false,"organization":"*","group":null,"is_blocking":false}]}]}`,
-			text(e.cfg.Model), e.started, text(e.cfg.OwnedBy), e.cfg.MaxModelLen)
+		body = fmt.Sprintf(`{"object":"list","data":[{"id":%[1]s,"object":"model","created":%[2]d,"owned_by":%[4]s,"root":%[1]s,"parent":null,"max_model_len":%[3]d,"permission":[{"id":"modelperm-aed6e8f0c428cb3a","object":"model_permission","created":%[2]d,"allow_create_engine":false,"allow_sampling":true,"allow_logprobs":true,"allow_search_indices":false,"allow_view":true,"allow_fine_tuning":false,"organization":"*","group":null,"is_blocking":false}]}]}`,
+			text(e.cfg.Model), e.started, e.cfg.MaxModelLen, text(e.cfg.OwnedBy))
 	case "/version":
-		body = `{"version":` + text(e.cfg.Version) + `}`
+		body = `{"version":"` + version + `"}`
 	case "/health":
 		kind = ""
 	case "/metrics":
@@ -155,4 +157,76 @@ func respond(w http.ResponseWriter, status int, contentType, body string) {
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(status)
 	_, _ = io.WriteString(w, body) // a client that left is not told
+}
+
+// Truth is what the engine did for one request: one line of truth.jsonl.
+type Truth struct {
+	RequestID    string  `json:"x_request_id"`
+	Histogram    []int   `json:"histogram"`            // verify steps by accepted drafts
+	ChunkLengths []int   `json:"chunk_lengths"`        // tokens of each step as emitted, EOS removed, the prefill's first; what specdec_bench counts
+	Draftless    int     `json:"steps_without_drafts"` // decode steps that verified nothing
+	Completion   int     `json:"completion_tokens"`
+	Finish       string  `json:"finish_reason"` // empty where the reply did not end
+	WriteUnixNs  []int64 `json:"write_unix_ns"` // one per event that carried tokens, taken just before its write
+	Fault        string  `json:"fault"`         // the scripted fault, "client_gone", "closed" or ""
+	Status       int     `json:"status"`
+	PromptTokens int     `json:"prompt_tokens"`
+	BlockDropped bool    `json:"block_dropped"` // the statistics were lost and the last two steps merged
+}
+
+// log appends t to the truth log: one Write call, one whole line.
+func (e *Engine) log(t *Truth) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	line, _ := json.Marshal(t) // numbers and strings: no error
+	_, err := e.cfg.Truth.Write(append(line, '\n'))
+	e.truthErr = cmp.Or(e.truthErr, err)
+}
+
+// counters are the engine's own, as /metrics shows them. A step counts when it is
+// executed, whether or not its request ends or its tokens are sent.
+type counters struct {
+	requests, running         int
+	drafts, prompt, generated int
+	perPos                    []int          // accepted at a position, from 0
+	finished                  map[string]int // replies by their end
+}
+
+// tally reads or changes the counters.
+func (e *Engine) tally(f func(*counters)) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	f(&e.counters)
+}
+
+// metrics is Prometheus text as vLLM's, of what tells about speculation and load.
+func (e *Engine) metrics() string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	c, family, b := &e.counters, "", []byte(nil)
+	add := func(name, kind, labels string, value int) {
+		if name != family {
+			family = name
+			b = fmt.Appendf(b, "# TYPE vllm:%s %s\n", name, kind)
+		}
+		b = fmt.Appendf(b, "vllm:%s{engine=\"0\",model_name=%s%s} %d.0\n", name, text(e.cfg.Model), labels, value)
+	}
+	accepted := 0
+	for i, n := range c.perPos {
+		accepted += n
+		add("spec_decode_num_accepted_tokens_per_pos_total", "counter", fmt.Sprintf(`,position="%d"`, i), n)
+	}
+	add("spec_decode_num_accepted_tokens_total", "counter", "", accepted)
+	add("spec_decode_num_drafts_total", "counter", "", c.drafts)
+	add("spec_decode_num_draft_tokens_total", "counter", "", c.drafts*e.cfg.DraftLength)
+	add("generation_tokens_total", "counter", "", c.generated)
+	add("prompt_tokens_total", "counter", "", c.prompt)
+	add("prefix_cache_queries_total", "counter", "", c.prompt)
+	add("prefix_cache_hits_total", "counter", "", 0)
+	add("num_preemptions_total", "counter", "", 0)
+	add("request_success_total", "counter", `,finished_reason="stop"`, c.finished["stop"])
+	add("request_success_total", "counter", `,finished_reason="length"`, c.finished["length"])
+	add("num_requests_running", "gauge", "", c.running)
+	add("cache_config_info", "gauge", `,block_size="16",kv_cache_size_tokens="262144",num_gpu_blocks="16384"`, 1)
+	return string(b)
 }

@@ -19,7 +19,7 @@ const streamed = `{"messages":[{"role":"user","content":"Hi there"}],"temperatur
 func broken(t *testing.T, fault string) ([]byte, answer, fakevllm.Truth, error) {
 	t.Helper()
 	log := make(lines, 1)
-	e, addr := start(t, fakevllm.Config{KeepTruth: true, Truth: log})
+	e, addr := start(t, fakevllm.Config{Truth: log})
 	raw, err := send(t, addr, post("/v1/chat/completions", streamed, "X-Fake-Fault: "+fault, "X-Request-Id: f"))
 	<-log
 	a := answer{}
@@ -95,7 +95,7 @@ func sameID(good, a answer) []byte {
 // TestStall: n events, then nothing, until the client leaves; then the truth is written.
 func TestStall(t *testing.T) {
 	log := make(lines, 1)
-	e, addr := start(t, fakevllm.Config{KeepTruth: true, Truth: log})
+	e, addr := start(t, fakevllm.Config{Truth: log})
 	c, err := net.Dial("tcp", addr)
 	if err != nil {
 		t.Fatal(err)
@@ -118,7 +118,7 @@ func TestStall(t *testing.T) {
 
 // TestFaultEvery: a configured fault falls on every m-th request; an unknown one is refused.
 func TestFaultEvery(t *testing.T) {
-	e, addr := start(t, fakevllm.Config{KeepTruth: true, Fault: "nodone@0/3"})
+	e, addr := start(t, fakevllm.Config{Fault: "nodone@0/3"})
 	for i := range 6 {
 		if _, err := send(t, addr, ask(i, "")); err != nil {
 			t.Fatal(err)
@@ -135,7 +135,7 @@ func TestFaultEvery(t *testing.T) {
 // TestClientGone: a client that leaves is noticed, and its truth says so.
 func TestClientGone(t *testing.T) {
 	log := make(lines, 1)
-	e, addr := start(t, fakevllm.Config{KeepTruth: true, Truth: log, Step: 2 * time.Millisecond})
+	e, addr := start(t, fakevllm.Config{Truth: log, Step: 2 * time.Millisecond})
 	c, err := net.Dial("tcp", addr)
 	if err != nil {
 		t.Fatal(err)
@@ -156,7 +156,7 @@ func TestClientGone(t *testing.T) {
 
 // TestKeepAlive: one connection serves request after request, and says so when it must not.
 func TestKeepAlive(t *testing.T) {
-	e, addr := start(t, fakevllm.Config{KeepTruth: true})
+	e, addr := start(t, fakevllm.Config{})
 	c, err := net.Dial("tcp", addr)
 	if err != nil {
 		t.Fatal(err)
@@ -177,7 +177,7 @@ func TestKeepAlive(t *testing.T) {
 // never sent anything, one that idles, one in a long stream. Close waits for none.
 func TestCloseCutsOpenConnections(t *testing.T) {
 	log := make(lines, 1)
-	e, addr := start(t, fakevllm.Config{KeepTruth: true, Truth: log, Step: time.Hour})
+	e, addr := start(t, fakevllm.Config{Truth: log, Step: time.Hour})
 	silent, err := net.Dial("tcp", addr)
 	if err != nil {
 		t.Fatal(err)

@@ -1,10 +1,11 @@
 package fakevllm
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -13,21 +14,18 @@ import (
 // hold it before a body is read.
 type request struct {
 	Model       string
-	Messages    []message
-	Prompt      json.RawMessage
-	MaxTokens   int     `json:"max_tokens"`
-	MaxNew      *int    `json:"max_completion_tokens"`
-	Temperature float64 `json:"temperature"`
-	TopP        float64 `json:"top_p"`
-	TopK        int     `json:"top_k"`
-	MinP        float64 `json:"min_p"`
+	Messages    []struct{ Role, Content any } // text or a list of parts
+	Prompt      any                           // text or token ids
+	MaxTokens   int                           `json:"max_tokens"`
+	MaxNew      *int                          `json:"max_completion_tokens"`
+	Temperature float64                       `json:"temperature"`
+	MinP        float64                       `json:"min_p"`
 	N           int
 	Seed        any
-	Stop        json.RawMessage
-	StopTokens  []int `json:"stop_token_ids"`
-	IgnoreEOS   bool  `json:"ignore_eos"`
-	SkipSpecial bool  `json:"skip_special_tokens"`
-	Stream      any   // pydantic takes "true" too
+	Stop        json.RawMessage // a string or a list of them
+	IgnoreEOS   bool            `json:"ignore_eos"`
+	SkipSpecial bool            `json:"skip_special_tokens"`
+	Stream      any             // pydantic takes "true" too
 	Options     struct {
 		IncludeUsage bool `json:"include_usage"`
 		Continuous   bool `json:"continuous_usage_stats"` // needs include_usage, as in vLLM
@@ -37,15 +35,10 @@ type request struct {
 
 	chat         bool
 	fault        fault
-	first        string // text of the first user message, or the prompt
-	text         string // all that the model reads
+	text, first  string // all that the model reads; the first user message of it
 	promptTokens int
+	promptIDs    []int
 	stops        []string
-}
-
-type message struct {
-	Role    string
-	Content any // a string or a list of parts
 }
 
 func (q *request) streams() bool { return fmt.Sprint(q.Stream) == "true" }
@@ -57,78 +50,69 @@ type apiError struct {
 	inBand               bool // comes after the 200 of a stream
 }
 
-// json fills the members into a body; in-band errors have json.dumps' spacing.
-func (a *apiError) json(format string) string {
-	param := "null"
-	if a.param != "" {
-		param = text(a.param)
-	}
-	return fmt.Sprintf(format, text(a.message), text(a.kind), param, a.status)
-}
-
+// The shapes of an error; in a stream it has json.dumps' spacing.
 const (
 	errorBody  = `{"error":{"message":%s,"type":%s,"param":%s,"code":%d}}`
-	errorEvent = `data: {"error": {"message": %s, "type": %s, "param": %s, "code": %d}}` + "\n\n"
+	errorEvent = `{"error": {"message": %s, "type": %s, "param": %s, "code": %d}}`
 )
+
+func (a *apiError) json(shape string) string {
+	return fmt.Sprintf(shape, text(a.message), text(a.kind), orNull(a.param != "", a.param), a.status)
+}
 
 // refusal is a 400 of vLLM's own checks, invalid one of its schema.
 func refusal(param, format string, args ...any) *apiError {
 	return &apiError{status: 400, kind: "BadRequestError", param: param, message: fmt.Sprintf(format, args...)}
 }
 
-func invalid(param, format string, args ...any) *apiError {
-	return &apiError{status: 400, kind: "Bad Request", param: param, message: fmt.Sprintf("1 validation error:\n  "+format, args...)}
+func invalid(param, message string) *apiError {
+	return &apiError{status: 400, kind: "Bad Request", param: param, message: "1 validation error:\n  " + message}
 }
 
-// read parses a request and chooses its fault; the error is what vLLM would answer.
+// read parses a request and chooses its fault: its header's, else the engine's if
+// it is its turn. The error is what vLLM would answer.
 func (e *Engine) read(r *http.Request) (*request, *apiError) {
-	q := &request{chat: r.URL.Path == "/v1/chat/completions", MaxTokens: 16, Temperature: 1, TopP: 1, N: 1, SkipSpecial: true}
+	q := &request{chat: r.URL.Path == "/v1/chat/completions", MaxTokens: 16, Temperature: 1, N: 1, SkipSpecial: true}
 	if q.chat {
 		q.MaxTokens = e.cfg.MaxModelLen
 	}
-	var err error
-	if q.fault, err = e.pickFault(r.Header.Get("X-Fake-Fault")); err != nil {
-		return q, refusal("X-Fake-Fault", "%v", err)
-	}
-	body, err := io.ReadAll(r.Body)
-	if err == nil {
-		err = json.Unmarshal(body, q)
+	e.tally(func(c *counters) {
+		if c.requests++; c.requests%e.fault.every == 0 {
+			q.fault = e.fault
+		}
+	})
+	err := json.NewDecoder(r.Body).Decode(q)
+	if h := r.Header.Get("X-Fake-Fault"); h != "" && err == nil {
+		q.fault, err = parseFault(h)
 	}
 	kind, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";")
 	switch {
 	case kind != "application/json":
 		return q, invalid("", "Unsupported Media Type: Only 'application/json' is allowed")
 	case err != nil:
-		return q, invalid("body", "{'type': 'json_invalid', 'loc': 'body', 'msg': 'JSON decode error', 'ctx': {'error': '%v'}}", err)
-	case q.chat && q.Messages == nil:
+		return q, invalid("body", fmt.Sprintf("{'type': 'json_invalid', 'loc': 'body', 'msg': 'JSON decode error', 'ctx': {'error': '%v'}}", err))
+	case q.chat && q.Messages == nil || !q.chat && q.Prompt == nil:
 		return q, invalid("body.messages", "{'type': 'missing', 'loc': 'body.messages', 'msg': 'Field required'}")
-	case !q.chat && q.Prompt == nil:
-		return q, invalid("body.prompt", "{'type': 'missing', 'loc': 'body.prompt', 'msg': 'Field required'}")
 	}
-	q.readPrompt()
-	if refused := q.check(&e.cfg); refused != nil {
-		return q, refused
+	q.derive()
+	for i := range q.promptTokens {
+		q.promptIDs = append(q.promptIDs, firstWord+i)
 	}
-	if status, ok := strings.CutPrefix(q.fault.name, "status"); ok {
-		code, _ := strconv.Atoi(status)
-		return q, &apiError{status: code, kind: http.StatusText(code), message: "scripted fault " + q.fault.name}
-	}
-	return q, nil
+	return q, q.check(&e.cfg)
 }
 
-// readPrompt counts about a token a word, and a template around each message.
-func (q *request) readPrompt() {
-	if q.chat && q.MaxNew != nil {
-		q.MaxTokens = *q.MaxNew
-	}
-	list := "[" + strings.Trim(string(q.Stop), "[]") + "]" // a string or a list of them
+// derive reads what can come in several forms. A prompt has about a token a word,
+// and a template around each message.
+func (q *request) derive() {
+	list := "[" + strings.Trim(string(q.Stop), "[]") + "]"
 	_ = json.Unmarshal([]byte(list), &q.stops)
 	if !q.chat {
-		if json.Unmarshal(q.Prompt, &q.text) != nil {
-			q.text = string(q.Prompt) // token ids
-		}
+		q.text = fmt.Sprint(q.Prompt)
 		q.first, q.promptTokens = q.text, 1+len(strings.Fields(q.text))
 		return
+	}
+	if q.MaxNew != nil {
+		q.MaxTokens = *q.MaxNew
 	}
 	q.promptTokens = 22
 	for _, m := range q.Messages {
@@ -136,34 +120,27 @@ func (q *request) readPrompt() {
 		if m.Role == "user" && q.first == "" {
 			q.first = content
 		}
-		q.text += m.Role + "\x00" + content + "\x00"
+		q.text += fmt.Sprintf("%v\x00%s\x00", m.Role, content)
 		q.promptTokens += 4 + len(strings.Fields(content))
 	}
 }
 
-// check refuses what vLLM refuses, with its words.
+// check refuses what the fault wants refused, and what vLLM refuses, with its words.
 func (q *request) check(cfg *Config) *apiError {
-	switch {
+	status, scripted := strings.CutPrefix(q.fault.name, "status")
+	switch code, _ := strconv.Atoi(status); {
+	case scripted:
+		return &apiError{status: code, kind: http.StatusText(code), message: "scripted fault"}
 	case q.Model != "" && q.Model != cfg.Model:
 		return &apiError{status: 404, kind: "NotFoundError", param: "model", message: fmt.Sprintf("The model `%s` does not exist. Valid aliases: %s.", q.Model, cfg.Model)}
 	case q.Options.IncludeUsage && !q.streams():
 		return refusal("stream_options", "Stream options can only be defined when `stream=True`. (parameter=stream_options)")
-	case q.chat && len(q.Messages) == 0:
-		return refusal("", "Cannot apply chat template to an empty conversation. Provide at least one message.")
 	case q.Temperature < 0 || q.Temperature > 2:
-		return refusal("temperature", "temperature must be in [0, 2], got %[1]s. (parameter=temperature, value=%[1]s)", pyFloat(q.Temperature))
-	case q.TopP <= 0 || q.TopP > 1:
-		return refusal("top_p", "top_p must be in (0, 1], got %[1]s. (parameter=top_p, value=%[1]s)", pyFloat(q.TopP))
-	case q.TopK < -1:
-		return refusal("", "top_k must be 0 (disable), or at least 1, got %d.", q.TopK)
-	case q.N < 1:
-		return refusal("n", "n must be at least 1, got %[1]d. (parameter=n, value=%[1]d)", q.N)
-	case q.N > 1 && q.Temperature == 0:
+		return refusal("temperature", "temperature must be in [0, 2], got %[1]v. (parameter=temperature, value=%[1]v)", q.Temperature)
+	case q.N != 1: // vLLM says so at temperature 0 only
 		return refusal("", "n must be 1 when using greedy sampling, got %d.", q.N)
 	case q.MaxTokens < 1:
 		return refusal("max_tokens", "max_tokens must be at least 1, got %[1]d. (parameter=max_tokens, value=%[1]d)", q.MaxTokens)
-	case q.MaxTokens > cfg.MaxModelLen:
-		return refusal("max_tokens", "max_tokens=%[1]d cannot be greater than max_model_len=%[2]d. Please request fewer output tokens. (parameter=max_tokens, value=%[1]d)", q.MaxTokens, cfg.MaxModelLen)
 	case q.promptTokens >= cfg.MaxModelLen:
 		return refusal("input_tokens", "This model's maximum context length is %[1]d tokens. However, your prompt contains at least %[2]d input tokens, which exceeds this limit even without any output tokens. Please reduce the length of the input prompt. (parameter=input_tokens, value=%[2]d)", cfg.MaxModelLen, cfg.MaxModelLen+1)
 	case q.MinP > 0 && q.Temperature > 0:
@@ -174,23 +151,54 @@ func (q *request) check(cfg *Config) *apiError {
 	return nil
 }
 
-// pyFloat is Python's text of a float that is neither huge nor tiny.
-func pyFloat(f float64) string {
-	s := strconv.FormatFloat(f, 'f', -1, 64)
-	if !strings.Contains(s, ".") {
-		s += ".0"
-	}
-	return s
-}
-
 // text is v as JSON, with only what JSON demands escaped, as pydantic writes it.
 func text(v any) string {
-	if v == nil {
-		return "null"
-	}
 	var b strings.Builder
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
 	_ = enc.Encode(v) // strings, numbers and lists of them: no error
 	return strings.TrimSuffix(b.String(), "\n")
+}
+
+func orNull(present bool, v any) string {
+	if present {
+		return text(v)
+	}
+	return "null"
+}
+
+// fault is a scripted misbehaviour: "name", "name@n", and in Config.Fault also
+// "name@n/m" for every m-th request.
+type fault struct {
+	name  string
+	n     int // events before it
+	every int
+}
+
+// FaultNames lists the scripted faults and what each does, one a line.
+func FaultNames() string {
+	return `
+nostats    no statistics block
+status400  error status; status429, status500 and status503 likewise
+error      an error event after n events, then [DONE]
+cut        the connection closes after n events, without the last chunk
+stall      nothing more after n events, the connection stays open
+nodone     no [DONE], a clean end
+comments   a keep-alive comment before every event
+split      every event in three writes
+merge      three events in one write`
+}
+
+func parseFault(s string) (fault, error) {
+	rest, every, _ := strings.Cut(s, "/")
+	name, n, _ := strings.Cut(rest, "@")
+	f := fault{name: name}
+	var errN, errEvery error
+	f.n, errN = strconv.Atoi(cmp.Or(n, "3"))
+	f.every, errEvery = strconv.Atoi(cmp.Or(every, "1"))
+	known := strings.Contains(FaultNames(), "\n"+name+" ") || slices.Contains([]string{"", "status429", "status500", "status503"}, name)
+	if !known || errN != nil || errEvery != nil || f.every < 1 {
+		return f, fmt.Errorf("cannot read fault %q: want name, name@n or name@n/every, with a name of %s", s, FaultNames())
+	}
+	return f, nil
 }

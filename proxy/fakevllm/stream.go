@@ -7,22 +7,22 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
-	"strings"
 	"time"
 )
 
 // generation is one request that is being answered.
 type generation struct {
-	e       *Engine
-	q       *request
-	t       *Truth
-	ctx     context.Context // ends when the client leaves or the engine closes
-	w       http.ResponseWriter
-	choices []*reply
-	perStep []int  // accepted drafts of each verify step
-	head    string // the members before the choices, of a body or an event
-	prompt  string // ids of the prompt's tokens, as JSON
+	e    *Engine
+	q    *request
+	t    *Truth
+	ctx  context.Context // ends when the client leaves or the engine closes
+	w    http.ResponseWriter
+	r    *reply
+	next int  // the next step to execute
+	held step // executed, not yet in an event
+	sent int  // tokens in events
 
+	head    string // the members of a body or an event before the choices
 	events  int    // so far
 	pending string // text to write
 	stamps  int    // events with tokens in pending
@@ -41,46 +41,36 @@ func (e *Engine) generate(w http.ResponseWriter, r *http.Request) {
 		respond(w, refused.status, "application/json", refused.json(errorBody))
 		return
 	}
-	g := e.newGeneration(w, r, q, t)
+	g := &generation{e: e, q: q, t: t, ctx: r.Context(), w: w, r: newReply(&e.cfg, q)}
+	g.head, t.BlockDropped = g.begin(), g.r.dropped
 	var err error
 	if q.streams() {
 		err = g.stream(refused)
 	} else {
-		err = g.run(func(int) error { return nil })
+		err = g.run()
 	}
 	g.end(err)
-	if err != nil {
+	switch {
+	case err != nil:
 		panic(http.ErrAbortHandler) // closes the connection without the last chunk
-	}
-	if !q.streams() {
-		respond(w, 200, "application/json", g.body())
+	case q.chat && !q.streams():
+		respond(w, 200, "application/json", g.render(chatBody, g.metrics()))
+	case !q.streams():
+		respond(w, 200, "application/json", g.render(textBody, g.metrics()))
 	}
 }
 
-func (e *Engine) newGeneration(w http.ResponseWriter, r *http.Request, q *request, t *Truth) *generation {
-	g := &generation{e: e, q: q, t: t, ctx: r.Context(), w: w, prompt: "null"}
-	for n := range q.N {
-		g.choices = append(g.choices, newReply(&e.cfg, q, n))
-		t.BlockDropped = t.BlockDropped || g.choices[n].dropped
-	}
-	t.ReplySHA = shortSHA(g.choices[0].text)
-	if q.TokenIDs {
-		ids := make([]int, q.promptTokens)
-		for i := range ids {
-			ids[i] = firstWord + i
-		}
-		g.prompt = text(ids)
-	}
+// begin is what all events have in common: the members before the choices.
+func (g *generation) begin() string {
 	id, object := "cmpl-", "text_completion"
-	if q.chat {
+	switch {
+	case g.q.chat && g.q.streams():
+		id, object = "chatcmpl-", "chat.completion.chunk"
+	case g.q.chat:
 		id, object = "chatcmpl-", "chat.completion"
 	}
-	if q.chat && q.streams() {
-		object += ".chunk"
-	}
-	id += cmp.Or(t.RequestID, fmt.Sprintf("%016x", rand.Uint64()))
-	g.head = fmt.Sprintf(`{"id":%s,"object":"%s","created":%d,"model":%s,"choices":[`, text(id), object, time.Now().Unix(), text(e.cfg.Model))
-	return g
+	id += cmp.Or(g.t.RequestID, fmt.Sprintf("%016x", rand.Uint64()))
+	return fmt.Sprintf(`{"id":%s,"object":"%s","created":%d,"model":%s,"choices":[`, text(id), object, time.Now().Unix(), text(g.e.cfg.Model))
 }
 
 // stream writes the events; the head goes out at once, long before the first of them.
@@ -92,9 +82,9 @@ func (g *generation) stream(refused *apiError) error {
 	case refused != nil:
 		err = g.send(refused.json(errorEvent), false)
 	default:
-		err = g.run(g.emit)
+		err = g.run()
 		if err == nil && g.q.Options.IncludeUsage {
-			err = g.send(g.usageEvent(), false)
+			err = g.send(g.render(usageEvent, g.metrics()), false)
 		}
 	}
 	if err != nil && !errors.Is(err, errInBand) {
@@ -106,223 +96,213 @@ func (g *generation) stream(refused *apiError) error {
 	return g.flush()
 }
 
-// run executes the steps of all choices, a step of each at a time, and calls
-// emit after each.
-func (g *generation) run(emit func(choice int) error) error {
-	defer g.e.enter(g.q.promptTokens)()
-	wait := g.e.cfg.Prefill + time.Duration(g.q.promptTokens)*g.e.cfg.PrefillPerToken
-	for live := true; live; wait = g.e.stepTime() {
-		if err := g.sleep(wait); err != nil {
+// run executes the steps, and emits them if the client wants a stream. It fails
+// when the client leaves or the engine closes.
+func (g *generation) run() error {
+	cfg := &g.e.cfg
+	g.e.tally(func(c *counters) { c.running++; c.prompt += g.q.promptTokens })
+	defer g.e.tally(func(c *counters) { c.running-- })
+	wait := cfg.Prefill + time.Duration(g.q.promptTokens)*cfg.PrefillPerToken
+	for !g.done() {
+		if wait > 0 {
+			select {
+			case <-time.After(wait):
+			case <-g.ctx.Done():
+			}
+		}
+		if err := g.ctx.Err(); err != nil {
 			return err
 		}
-		live = false
-		for i, c := range g.choices {
-			if c.next == len(c.steps) {
-				continue
-			}
-			g.execute(c)
-			live = live || c.next < len(c.steps)
-			if err := emit(i); err != nil {
-				return err
-			}
+		g.execute()
+		if err := g.emit(); err != nil {
+			return err
 		}
+		g.e.tally(func(c *counters) { wait = cfg.Step + time.Duration(c.running-1)*cfg.StepPerRequest })
 	}
 	return nil
 }
 
-// sleep waits d, or fails when the client leaves or the engine closes.
-func (g *generation) sleep(d time.Duration) error {
-	if d <= 0 {
-		return g.ctx.Err()
-	}
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-g.ctx.Done():
-		return g.ctx.Err()
-	}
-}
+func (g *generation) done() bool { return g.next == len(g.r.steps) }
 
-// execute runs the next step of c. It counts as the engine's scheduler does: a
-// verify step by what the verifier accepted, before the reply's end cut it.
-func (g *generation) execute(c *reply) {
-	st := c.steps[c.next]
-	n, finished := len(st.ids), ""
+// execute runs the next step. It counts as the engine's scheduler does: a verify
+// step by what the verifier accepted, before the reply's end cut it.
+func (g *generation) execute() {
+	st := g.r.steps[g.next]
+	n := len(st.ids)
+	g.t.Completion += n
 	switch {
 	case st.drafted:
 		g.t.Histogram[st.accepted]++
-		g.perStep = append(g.perStep, st.accepted)
-	case c.next > 0:
+	case g.next > 0:
 		g.t.Draftless++
 	}
-	g.t.Completion += n
-	c.held.ids, c.held.text = append(c.held.ids, st.ids...), c.held.text+st.text
-	if c.next++; c.next == len(c.steps) {
-		finished = c.finish
-		if c.onEOS() {
-			n--
+	g.held.ids, g.held.text = append(g.held.ids, st.ids...), g.held.text+st.text
+	g.next++
+	g.e.tally(func(c *counters) {
+		c.generated += len(st.ids)
+		if st.drafted {
+			c.drafts++
 		}
+		for i := range st.accepted {
+			c.perPos[i]++
+		}
+		if g.done() {
+			c.finished[g.r.finish]++
+		}
+	})
+	if g.done() && g.r.finish == "stop" && g.r.stop == "" {
+		n-- // the EOS
 	}
 	if n > 0 {
 		g.t.ChunkLengths = append(g.t.ChunkLengths, n)
 	}
-	g.e.count(st, finished)
 }
 
-// emit writes what choice i holds: at once for the first and the last step, else
-// when a stream interval of tokens has piled up. Where the block is dropped, the
-// last step but one waits for the last. Role events come with the first output.
-func (g *generation) emit(i int) error {
-	c := g.choices[i]
-	left := len(c.steps) - c.next
-	if left > 0 && c.sent > 0 && len(c.held.ids) < g.e.cfg.StreamInterval || left == 1 && c.dropped {
+// emit writes what is held: at once for the first and the last step, else when a
+// stream interval of tokens has piled up. Where the block is dropped, the last
+// step but one waits for the last. A chat's role event comes with the first output.
+func (g *generation) emit() error {
+	if !g.q.streams() || !g.done() && g.sent > 0 && len(g.held.ids) < g.e.cfg.StreamInterval || g.r.dropped && g.next == len(g.r.steps)-1 {
 		return nil
 	}
-	if g.q.chat && i == 0 && c.sent == 0 {
-		for n := range g.choices {
-			event := fmt.Sprintf(`data: %s{"index":%d,"delta":{"role":"assistant","content":""},"logprobs":null,"finish_reason":null}]%s,"prompt_token_ids":%s,"prompt_text":null}`+"\n\n",
-				g.head, n, g.continuous(0), g.prompt)
-			if err := g.send(event, false); err != nil {
-				return err
-			}
-		}
+	shape := textEvent
+	if g.q.chat {
+		shape = chatEvent
 	}
-	c.sent += len(c.held.ids)
-	err := g.send(g.contentEvent(i), true)
-	c.held = step{}
+	if g.q.chat && g.sent == 0 {
+		first := g.held
+		g.held = step{}
+		if err := g.send(g.render(roleEvent, ""), false); err != nil {
+			return err
+		}
+		g.held = first
+	}
+	err := g.send(g.render(shape, ""), true)
+	g.held, g.sent = step{}, g.sent+len(g.held.ids)
 	return err
 }
 
-func (g *generation) contentEvent(i int) string {
-	c := g.choices[i]
-	finish, stop, ids, prompt, print := "null", "null", "null", "null", ""
-	if c.next == len(c.steps) {
-		finish, stop = text(c.finish), text(c.stopReason)
-		if !g.q.Options.IncludeUsage {
-			print = g.fingerprint()
-		}
-	}
-	if g.q.TokenIDs {
-		ids = text(c.held.ids)
-	}
-	if c.sent == len(c.held.ids) { // the first of this choice
-		prompt = g.prompt
-	}
-	var b strings.Builder
-	fmt.Fprintf(&b, `data: %s{"index":%d,`, g.head, i)
+// Events and bodies after their head, over the arguments of render.
+const (
+	fingerprint = `,"system_fingerprint":"vllm-` + version + `-5a68d905"`
+	roleEvent   = `{"index":0,"delta":{"role":"assistant","content":""},"logprobs":null,"finish_reason":null}]%[6]s,"prompt_token_ids":%[5]s,"prompt_text":null}`
+	chatEvent   = `{"index":0,"delta":{"content":%[1]s},"logprobs":null,"finish_reason":%[2]s%[3]s,"token_ids":%[4]s}]%[6]s%[8]s}`
+	textEvent   = `{"index":0,"text":%[1]s,"logprobs":null,"finish_reason":%[2]s%[3]s,"prompt_token_ids":%[5]s,"token_ids":%[4]s}]%[6]s%[8]s}`
+	usageEvent  = `]%[7]s}` + fingerprint + `%[9]s}`
+	chatBody    = `{"index":0,"message":{"role":"assistant","content":%[1]s,"refusal":null,"annotations":null,"audio":null,"function_call":null,"reasoning":null},"logprobs":null,"finish_reason":%[2]s%[3]s,"token_ids":%[4]s,"routed_experts":null}],"service_tier":null` + fingerprint + `%[7]s,"prompt_tokens_details":null,"completion_tokens_details":null},"prompt_logprobs":null,"prompt_token_ids":%[5]s,"prompt_text":null,"kv_transfer_params":null,"ec_transfer_params":null%[9]s}`
+	textBody    = `{"index":0,"text":%[1]s,"logprobs":null,"finish_reason":%[2]s%[3]s,"token_ids":%[4]s,"prompt_logprobs":null,"prompt_token_ids":%[5]s,"routed_experts":null}],"service_tier":null` + fingerprint + `%[7]s,"prompt_tokens_details":null,"completion_tokens_details":null},"kv_transfer_params":null,"ec_transfer_params":null%[9]s}`
+)
+
+// render is an event or a body with what is held.
+func (g *generation) render(shape, metrics string) string {
+	o, p, n := g.q.Options, g.q.promptTokens, g.sent+len(g.held.ids)
+	stop, continuous, print := `,"stop_reason":`+orNull(g.done() && g.r.stop != "", g.r.stop), "", ""
+	usage := fmt.Sprintf(`,"usage":{"prompt_tokens":%d,"total_tokens":%d,"completion_tokens":%d`, p, p+n, n)
 	switch {
-	case !g.q.chat:
-		fmt.Fprintf(&b, `"text":%s,"logprobs":null,"finish_reason":%s,"stop_reason":%s,"prompt_token_ids":%s`, text(c.held.text), finish, stop, prompt)
-	case finish == "null":
-		fmt.Fprintf(&b, `"delta":{"content":%s},"logprobs":null,"finish_reason":null`, text(c.held.text))
-	default:
-		fmt.Fprintf(&b, `"delta":{"content":%s},"logprobs":null,"finish_reason":%s,"stop_reason":%s`, text(c.held.text), finish, stop)
+	case o.IncludeUsage && o.Continuous && g.q.chat:
+		continuous = usage + `,"completion_tokens_details":null}`
+	case o.IncludeUsage && o.Continuous:
+		continuous = usage + "}"
 	}
-	fmt.Fprintf(&b, `,"token_ids":%s}]%s%s}`+"\n\n", ids, g.continuous(c.sent), print)
-	return b.String()
-}
-
-func (g *generation) usageEvent() string {
-	metrics := ""
-	if g.reports() {
-		metrics = `,"metrics":{` + g.statistics(false) + `}`
-	}
-	return fmt.Sprintf("data: %s],%s}%s%s}\n\n", g.head, g.usage(g.t.Completion), g.fingerprint(), metrics)
-}
-
-// body is the answer to a request that does not stream: every member, nulls too.
-func (g *generation) body() string {
-	var b strings.Builder
-	b.WriteString(g.head)
-	for i, c := range g.choices {
-		if i > 0 {
-			b.WriteByte(',')
-		}
-		content, ids, prompt := `"text":`+text(string(c.text)), "null", `,"prompt_logprobs":null,"prompt_token_ids":`+g.prompt
-		if g.q.chat {
-			content = `"message":{"role":"assistant","content":` + text(string(c.text)) + `,"refusal":null,"annotations":null,"audio":null,"function_call":null,"reasoning":null}`
-			prompt = ""
-		}
-		if g.q.TokenIDs {
-			ids = text(c.held.ids)
-		}
-		fmt.Fprintf(&b, `{"index":%d,%s,"logprobs":null,"finish_reason":%s,"stop_reason":%s,"token_ids":%s%s,"routed_experts":null}`,
-			i, content, text(c.finish), text(c.stopReason), ids, prompt)
-	}
-	prompt, metrics := "", "null"
-	if g.q.chat {
-		prompt = `"prompt_logprobs":null,"prompt_token_ids":` + g.prompt + `,"prompt_text":null,`
-	}
-	if g.reports() {
-		metrics = `{"time_to_first_token_ms":null,"generation_time_ms":null,"queue_time_ms":null,"mean_itl_ms":null,"tokens_per_second":null,` + g.statistics(true) + `}`
-	}
-	fmt.Fprintf(&b, `],"service_tier":null%s,%s,"prompt_tokens_details":null,"completion_tokens_details":null},%s"kv_transfer_params":null,"ec_transfer_params":null,"metrics":%s}`,
-		g.fingerprint(), g.usage(g.t.Completion), prompt, metrics)
-	return b.String()
-}
-
-func (g *generation) fingerprint() string {
-	return `,"system_fingerprint":` + text("vllm-"+g.e.cfg.Version+"-5a68d905")
-}
-
-// usage is the usage member, still open at its end.
-func (g *generation) usage(completion int) string {
-	return fmt.Sprintf(`"usage":{"prompt_tokens":%d,"total_tokens":%d,"completion_tokens":%d`, g.q.promptTokens, g.q.promptTokens+completion, completion)
-}
-
-// continuous is the usage so far of one choice, where every event has it.
-func (g *generation) continuous(completion int) string {
 	switch {
-	case !g.q.Options.IncludeUsage || !g.q.Options.Continuous:
+	case !g.done() && g.q.chat:
+		stop = ""
+	case g.done() && !o.IncludeUsage:
+		print = fingerprint
+	}
+	return g.head + fmt.Sprintf(shape, text(g.held.text), orNull(g.done(), g.r.finish), stop, orNull(g.q.TokenIDs, g.held.ids),
+		orNull(g.q.TokenIDs && g.sent == 0, g.q.promptIDs), continuous, usage, print, metrics)
+}
+
+// metrics is the member with the statistics block (vLLM: SpeculativeDecodingMetrics),
+// where there is one; a body has nulls in it, before the block and at its end.
+func (g *generation) metrics() string {
+	before, after := "", ""
+	if !g.q.streams() {
+		before = `"time_to_first_token_ms":null,"generation_time_ms":null,"queue_time_ms":null,"mean_itl_ms":null,"tokens_per_second":null,`
+		after = `,"per_step_accepted":null,"per_step_drafted":null`
+	}
+	switch {
+	case g.r.stop == "" && !g.r.dropped && !g.e.cfg.NoSpecStats && g.q.fault.name != "nostats":
+	case g.q.streams():
 		return ""
-	case g.q.chat:
-		return "," + g.usage(completion) + `,"completion_tokens_details":null}`
+	default:
+		return `,"metrics":null`
 	}
-	return "," + g.usage(completion) + "}"
-}
-
-// reports says whether the answer carries a statistics block.
-func (g *generation) reports() bool {
-	c := g.choices[0]
-	return len(g.choices) == 1 && !c.onString() && !c.dropped && !g.e.cfg.NoSpecStats && g.q.fault.name != "nostats"
-}
-
-// statistics is the block (vLLM: SpeculativeDecodingMetrics). per_step_* are left
-// out of streams where there are none, and null elsewhere.
-func (g *generation) statistics(nulls bool) string {
-	k, steps, accepted := g.e.cfg.DraftLength, len(g.perStep), 0
-	drafted := make([]int, steps)
-	for i, n := range g.perStep {
-		accepted += n
-		drafted[i] = k
+	k, steps, accepted, mean, rate := g.e.cfg.DraftLength, 0, 0, 1.0, 0.0
+	for j, n := range g.t.Histogram {
+		steps, accepted = steps+n, accepted+j*n
 	}
-	mean, rate, lists := 1.0, 0.0, ""
 	if steps > 0 {
 		mean, rate = 1+float64(accepted)/float64(steps), float64(accepted)/float64(steps*k)
 	}
-	switch {
-	case g.e.cfg.Detailed && steps > 0:
-		lists = fmt.Sprintf(`,"per_step_accepted":%s,"per_step_drafted":%s`, text(g.perStep), text(drafted))
-	case nulls:
-		lists = `,"per_step_accepted":null,"per_step_drafted":null`
-	}
-	return fmt.Sprintf(`"speculative_decoding":{"mean_acceptance_length":%s,"draft_acceptance_rate":%s,"acceptance_histogram":%s,"num_spec_steps":%d,"num_accepted_draft_tokens":%d,"num_draft_tokens":%d,"num_spec_tokens":%d%s}`,
-		pyFloat(mean), pyFloat(rate), text(g.t.Histogram), steps, accepted, steps*k, k, lists)
+	return fmt.Sprintf(`,"metrics":{%s"speculative_decoding":{"mean_acceptance_length":%s,"draft_acceptance_rate":%s,"acceptance_histogram":%s,"num_spec_steps":%d,"num_accepted_draft_tokens":%d,"num_draft_tokens":%d,"num_spec_tokens":%d%s}}`,
+		before, text(mean), text(rate), text(g.t.Histogram), steps, accepted, steps*k, k, after)
 }
 
 // end writes the truth, whatever the end.
 func (g *generation) end(err error) {
-	if c := g.choices[0]; c.next == len(c.steps) {
-		g.t.Finish, g.t.StopReason = c.finish, c.stopReason
+	if g.done() {
+		g.t.Finish = g.r.finish
 	}
-	switch {
-	case g.t.Fault != "" || err == nil:
-	case g.e.ctx.Err() != nil:
-		g.t.Fault = "closed"
-	default:
+	if g.t.Fault == "" && err != nil {
 		g.t.Fault = "client_gone"
+		if g.e.ctx.Err() != nil {
+			g.t.Fault = "closed"
+		}
 	}
 	g.e.log(g.t)
+}
+
+var errInBand = errors.New("an error event took the rest")
+
+// send writes one event as the fault wants it; tokens says that it carries some,
+// so that its write is stamped.
+func (g *generation) send(event string, tokens bool) error {
+	f := g.q.fault
+	if g.events == f.n {
+		switch f.name {
+		case "cut":
+			return errors.New("scripted fault")
+		case "stall":
+			<-g.ctx.Done()
+			return g.ctx.Err()
+		case "error":
+			failed := apiError{status: 500, kind: "InternalServerError", message: "scripted fault"}
+			g.pending += "data: " + failed.json(errorEvent) + "\n\n"
+			return errors.Join(g.flush(), errInBand)
+		}
+	}
+	g.events++
+	if tokens {
+		g.stamps++
+	}
+	event = "data: " + event + "\n\n"
+	switch f.name {
+	case "comments":
+		event = ": keep-alive\n\n" + event
+	case "split":
+		for range 2 {
+			g.pending, event = event[:len(event)/2], event[len(event)/2:]
+			if err := g.flush(); err != nil {
+				return err
+			}
+		}
+	}
+	g.pending += event
+	if f.name == "merge" && g.events%3 != 0 {
+		return nil
+	}
+	return g.flush()
+}
+
+// flush writes what is pending as one chunk, and notes the time before it for
+// each event with tokens in it.
+func (g *generation) flush() error {
+	for now := time.Now().UnixNano(); g.stamps > 0; g.stamps-- {
+		g.t.WriteUnixNs = append(g.t.WriteUnixNs, now)
+	}
+	_, err := g.w.Write([]byte(g.pending))
+	g.pending = ""
+	return errors.Join(err, http.NewResponseController(g.w).Flush())
 }

@@ -38,7 +38,6 @@ type event struct {
 	Metrics *struct {
 		Spec *struct {
 			Histogram []int `json:"acceptance_histogram"`
-			PerStep   []int `json:"per_step_accepted"`
 		} `json:"speculative_decoding"`
 	}
 }
@@ -72,7 +71,7 @@ func text(events []event) string {
 // TestTruthAgreesWithTheWire holds the log against what a client counts, and the
 // sums against the counters.
 func TestTruthAgreesWithTheWire(t *testing.T) {
-	e, addr := start(t, fakevllm.Config{Seed: 3, EOS: 0.02, Draftless: 0.3, Detailed: true, KeepTruth: true})
+	e, addr := start(t, fakevllm.Config{Seed: 3, EOS: 0.02, Draftless: 0.3})
 	sums, ends := map[string]int{}, map[string]int{}
 	for i := range 40 {
 		raw, err := send(t, addr, ask(i, ""))
@@ -164,7 +163,7 @@ var apartFromTime = cmpopts.IgnoreFields(fakevllm.Truth{}, "WriteUnixNs")
 // TestSameWhateverTheOrder: neither order nor concurrency changes a reply.
 func TestSameWhateverTheOrder(t *testing.T) {
 	run := func(order func(do func(i int))) map[string]fakevllm.Truth {
-		e, addr := start(t, fakevllm.Config{Seed: 5, EOS: 0.01, Draftless: 0.2, DropBlocks: 0.3, KeepTruth: true})
+		e, addr := start(t, fakevllm.Config{Seed: 5, EOS: 0.01, Draftless: 0.2, DropBlocks: 0.3})
 		order(func(i int) {
 			if _, err := send(t, addr, ask(i, "")); err != nil {
 				t.Error(err)
@@ -202,13 +201,13 @@ func TestSameWhateverTheOrder(t *testing.T) {
 // TestSaltAndSeed: a cache salt and a seed give another reply at temperature 1 only; the engine's seed always.
 func TestSaltAndSeed(t *testing.T) {
 	reply := func(seed uint64, temperature, more string) string {
-		e, addr := start(t, fakevllm.Config{Seed: seed, KeepTruth: true})
+		_, addr := start(t, fakevllm.Config{Seed: seed})
 		body := `{"messages":[{"role":"user","content":"Hi"}],"max_tokens":30,"temperature":` + temperature + more + `}`
-		if _, err := send(t, addr, post("/v1/chat/completions", body)); err != nil {
+		raw, err := send(t, addr, post("/v1/chat/completions", body))
+		if err != nil {
 			t.Fatal(err)
 		}
-		tr := e.Truth()[0]
-		return tr.ReplySHA + fmt.Sprint(tr.Histogram)
+		return strings.Join(regexp.MustCompile(`"content":"[^"]+"|"acceptance_histogram":[^]]+`).FindAllString(string(raw), -1), " ")
 	}
 	f := func(a, b string, same bool) {
 		t.Helper()
@@ -225,7 +224,7 @@ func TestSaltAndSeed(t *testing.T) {
 
 // TestAcceptanceFallsWithTemperature and differs between conversations.
 func TestAcceptanceFallsWithTemperature(t *testing.T) {
-	e, addr := start(t, fakevllm.Config{KeepTruth: true})
+	e, addr := start(t, fakevllm.Config{})
 	al := func(question string, temperature int) float64 {
 		body := fmt.Sprintf(`{"messages":[{"role":"user","content":%q}],"max_tokens":2000,"temperature":%d}`, question, temperature)
 		if _, err := send(t, addr, post("/v1/chat/completions", body)); err != nil {
@@ -293,7 +292,7 @@ func TestEmptyTextTokens(t *testing.T) {
 
 // TestDroppedBlocks: no block, and the last two steps in one event; the truth keeps the steps.
 func TestDroppedBlocks(t *testing.T) {
-	e, addr := start(t, fakevllm.Config{Seed: 2, DropBlocks: 0.3, KeepTruth: true})
+	e, addr := start(t, fakevllm.Config{Seed: 2, DropBlocks: 0.3})
 	dropped := 0
 	for i := range 60 {
 		raw, err := send(t, addr, ask(i, ""))
@@ -321,10 +320,12 @@ func TestDroppedBlocks(t *testing.T) {
 
 // TestStops: what ends a reply, and what is left of it.
 func TestStops(t *testing.T) {
-	e, addr := start(t, fakevllm.Config{Seed: 9, KeepTruth: true})
+	e, addr := start(t, fakevllm.Config{Seed: 9})
+	var raw []byte
 	get := func(more string) ([]event, fakevllm.Truth) {
 		t.Helper()
-		raw, err := send(t, addr, ask(1, more))
+		var err error
+		raw, err = send(t, addr, ask(1, more))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -332,19 +333,13 @@ func TestStops(t *testing.T) {
 		return decode(t, cut(t, raw)), all[len(all)-1]
 	}
 	plain, _ := get(`,"max_tokens":60`)
-	var ids []int
-	for _, ev := range plain {
-		for _, c := range ev.Choices {
-			ids = append(ids, c.Tokens...)
-		}
-	}
 	all := text(plain)
 	w := strings.Fields(all)
 	stop := w[12] + " " + w[13]
 	before := all[:strings.Index(all, stop)]
 
 	events, tr := get(fmt.Sprintf(`,"max_tokens":60,"stop":[%q]`, stop))
-	if got := text(events); got != before || tr.StopReason != stop || tr.Finish != "stop" || events[len(events)-1].Metrics != nil {
+	if got := text(events); got != before || !bytes.Contains(raw, fmt.Appendf(nil, `"stop_reason":%q`, stop)) || tr.Finish != "stop" || events[len(events)-1].Metrics != nil {
 		t.Errorf("stop string: text %q, want %q; %+v", got, before, tr)
 	}
 	if c := events[1].Choices[0]; c.Delta.Content != "" || len(c.Tokens) == 0 {
@@ -353,16 +348,11 @@ func TestStops(t *testing.T) {
 	if events, tr = get(`,"max_tokens":60,"stop":"never"`); text(events) != all || events[len(events)-1].Metrics == nil {
 		t.Errorf("a stop string that does not come: text %q, want %q", text(events), all)
 	}
-	first := slices.Index(ids, ids[20])
-	events, tr = get(fmt.Sprintf(`,"max_tokens":60,"stop_token_ids":[%d]`, ids[20]))
-	if tr.Completion != first+1 || tr.StopReason != ids[20] || events[len(events)-1].Metrics == nil {
-		t.Errorf("stop token %d: %+v, want %d tokens", ids[20], tr, first+1)
-	}
 }
 
 // TestIgnoreEOS: the reply goes on, and the truth takes nothing away.
 func TestIgnoreEOS(t *testing.T) {
-	e, addr := start(t, fakevllm.Config{Seed: 9, EOS: 0.2, KeepTruth: true})
+	e, addr := start(t, fakevllm.Config{Seed: 9, EOS: 0.2})
 	for i := range 6 {
 		if _, err := send(t, addr, ask(i, `,"ignore_eos":true,"max_tokens":64`)); err != nil {
 			t.Fatal(err)
@@ -381,7 +371,7 @@ func TestIgnoreEOS(t *testing.T) {
 func TestTruthLines(t *testing.T) {
 	var log bytes.Buffer
 	_, addr := start(t, fakevllm.Config{Truth: &log})
-	for _, raw := range [][]byte{ask(1, ""), ask(2, `,"top_p":0`), post("/v1/chat/completions", `{`, "X-Request-Id: r3")} {
+	for _, raw := range [][]byte{ask(1, ""), ask(2, `,"max_tokens":0`), post("/v1/chat/completions", `{`, "X-Request-Id: r3")} {
 		if _, err := send(t, addr, raw); err != nil {
 			t.Fatal(err)
 		}
