@@ -58,13 +58,11 @@ func ReadPoints(r io.Reader) (points []Point, bad []LineError, err error) {
 
 // addLine adds a line to the Point that it belongs to.
 func addLine(points []Point, line []byte) ([]Point, error) {
-	var kind struct {
-		Schema string `json:"schema"`
-	}
-	if err := json.Unmarshal(line, &kind); err != nil {
+	schema, err := schemaOf(line)
+	if err != nil {
 		return points, err
 	}
-	switch kind.Schema {
+	switch schema {
 	case SchemaRun:
 		var run Run
 		if err := run.UnmarshalJSON(line); err != nil {
@@ -83,5 +81,17 @@ func addLine(points []Point, line []byte) ([]Point, error) {
 		last.Records = append(last.Records, rec)
 		return points, nil
 	}
-	return points, fmt.Errorf("cannot read a line of schema %q, want %q or %q: %w", kind.Schema, SchemaRecord, SchemaRun, errSchema)
+	return points, fmt.Errorf("cannot read a line of schema %q, want %q or %q: %w", schema, SchemaRecord, SchemaRun, errSchema)
+}
+
+// schemaOf finds the schema of a line: at once where it stands first, as we write it.
+func schemaOf(line []byte) (string, error) {
+	if bytes.HasPrefix(line, []byte(`{"schema":"`+SchemaRecord+`",`)) {
+		return SchemaRecord, nil
+	}
+	var kind struct {
+		Schema string `json:"schema"`
+	}
+	err := json.Unmarshal(line, &kind)
+	return kind.Schema, err
 }

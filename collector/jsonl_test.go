@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 const jsonlChildVar = "SPECTAP_TEST_JSONL_CHILD"
@@ -230,3 +231,23 @@ func TestReadJSONL(t *testing.T) {
 type errReader struct{}
 
 func (errReader) Read([]byte) (int, error) { return 0, errFull }
+
+// BenchmarkReadJSONL reads Records of 300 chunks.
+func BenchmarkReadJSONL(b *testing.B) {
+	r := capturedTurn{Counts: slices.Repeat([]int{2}, 300), Completion: 600, Finish: "length"}.record(time.Unix(1, 0))
+	for i := range r.Chunks {
+		r.Chunks[i].At += time.Duration(i * 12347)
+	}
+	line, err := encodeRecord(r, false)
+	if err != nil {
+		b.Fatal(err)
+	}
+	text := bytes.Repeat(line, 100)
+	b.SetBytes(int64(len(text)))
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, recs, _, _ := ReadJSONL(bytes.NewReader(text)); len(recs) != 100 {
+			b.Fatalf("got %d records", len(recs))
+		}
+	}
+}

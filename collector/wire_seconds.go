@@ -1,7 +1,7 @@
 package collector
 
 import (
-	"encoding/json"
+	"bytes"
 	"fmt"
 	"math"
 	"strconv"
@@ -55,19 +55,29 @@ func (l secondsList) MarshalJSON() ([]byte, error) {
 	return append(b, ']'), nil
 }
 
-// UnmarshalJSON implements json.Unmarshaler.
+// UnmarshalJSON implements json.Unmarshaler. encoding/json has checked that b is JSON.
 func (l *secondsList) UnmarshalJSON(b []byte) error {
-	var texts []json.Number
-	if err := json.Unmarshal(b, &texts); err != nil {
-		return err
+	if string(b) == "null" {
+		*l = nil
+		return nil
 	}
-	list := make(secondsList, len(texts))
-	for i, t := range texts {
-		d, err := parseSeconds(t.String())
+	if len(b) < 2 || b[0] != '[' {
+		return fmt.Errorf("cannot read %.20q as a list of seconds", b)
+	}
+	items := bytes.TrimSpace(b[1 : len(b)-1])
+	list := secondsList{}
+	if len(items) > 0 {
+		list = make(secondsList, 0, bytes.Count(items, []byte(","))+1)
+	}
+	for item := range bytes.SplitSeq(items, []byte(",")) {
+		if len(items) == 0 {
+			break
+		}
+		d, err := parseSeconds(string(bytes.TrimSpace(item)))
 		if err != nil {
 			return err
 		}
-		list[i] = d
+		list = append(list, d)
 	}
 	*l = list
 	return nil

@@ -3,6 +3,7 @@ package collector
 import (
 	"encoding/json"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -215,4 +216,24 @@ func BenchmarkRecordEncode(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
+}
+
+func TestSecondsList(t *testing.T) {
+	f := func(text string, want secondsList, ok bool) {
+		t.Helper()
+		var got secondsList
+		if err := json.Unmarshal([]byte(text), &got); (err == nil) != ok || !slices.Equal(got, want) {
+			t.Errorf("%s: got %v, %v, want %v", text, got, err, want)
+		}
+	}
+	f(`null`, nil, true)
+	f(`[]`, nil, true)
+	f(`[ ]`, nil, true)
+	f("[0.5 ,\t-1,2e-3]", secondsList{5e8, -1e9, 2e6}, true)
+	f(`[1,"2"]`, nil, false)
+	f(`[[1]]`, nil, false)
+	f(`[null]`, nil, false)
+	f(`{"a":1}`, nil, false)
+	f(`"1,2"`, nil, false)
+	f(`7`, nil, false)
 }
