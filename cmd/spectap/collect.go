@@ -52,6 +52,9 @@ func (p program) collect(path, saveDir, acceptance string) error {
 	default:
 		return exitError{exitUsage, fmt.Errorf("--acceptance is %q: want client or server", acceptance)}
 	}
+	if point.Run.NoSpecStats && point.Run.Acceptance == collector.ViewServer {
+		return exitError{exitUsage, errors.New("--acceptance server needs the server's histogram, and this run was swept with --no_spec_stats: leave it at client")}
+	}
 	point.Lenient = true
 	if err := refuseOverwrite(saveDir); err != nil {
 		return exitError{exitUsage, err}
@@ -68,7 +71,7 @@ func (p program) collect(path, saveDir, acceptance string) error {
 		fmt.Fprintf(p.stdout, "warning: %s\n", w)
 	}
 	if summary.Incomplete || len(bad) > 0 {
-		return exitError{code: exitFailed, err: fmt.Errorf("the measurement is incomplete: %d bad lines, %d of %d requests failed", len(bad), summary.Failed, summary.Requests)}
+		return exitError{code: exitFailed, err: fmt.Errorf("the measurement is incomplete: %d requests measured, %d failed, %d bad lines", summary.Requests, summary.Failed, len(bad))}
 	}
 	return nil
 }

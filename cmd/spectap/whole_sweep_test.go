@@ -175,6 +175,10 @@ func TestNoSpecStatsEqualsTruth(t *testing.T) {
 	if got != want {
 		t.Errorf("got Average_AL %v, the engine's log says %v", got, want)
 	}
+	_, stderr = mustSpectap(t, 2, "collect", filepath.Join(dir, "t0_c8", "records.jsonl"), "--acceptance", "server", "--save_dir", t.TempDir())
+	if !strings.Contains(stderr, "--no_spec_stats") {
+		t.Errorf("got %s, want why there is no server view", stderr)
+	}
 }
 
 // Without counts on the events the client view is made of block and tokens:
@@ -301,6 +305,10 @@ func TestFaultsSetPointsAside(t *testing.T) {
 			}
 			if !strings.Contains(out, "t0_c4 failed: 1 of 8 requests failed") {
 				t.Errorf("the table does not name the failed point:\n%s", out)
+			}
+			_, stderr := mustSpectap(t, 1, "collect", filepath.Join(dir, "t0_c4.failed", "records.jsonl"), "--save_dir", filepath.Join(dir, "again"))
+			if !strings.Contains(stderr, "incomplete: 6 requests measured, 1 failed, 0 bad lines") {
+				t.Errorf("got %s, want three conversations measured", stderr)
 			}
 		})
 	}
