@@ -128,6 +128,9 @@ func comparePoint(point collector.Point, log map[string]truth) (comparison, erro
 		turns[[2]int{conversation, r.Labels.Turn}] = t
 		c.stamps(r, t)
 	}
+	if c.unknown == c.requests {
+		return c, fmt.Errorf("none of its %d requests is in the engine's log: want the log of the engine that answered them", c.requests)
+	}
 	for i, view := range []string{collector.ViewClient, collector.ViewServer} {
 		if err := c.view(i, point, view, turns); err != nil {
 			return c, err
