@@ -200,6 +200,9 @@ func TestServerGoesAway(t *testing.T) {
 			if call > 0 && call <= away {
 				return http.StatusBadGateway
 			}
+			if call > 0 { // an adapter was loaded meanwhile
+				s.models = strings.Replace(oneModel, "[", `[{"id":"adapter","owned_by":"vllm","parent":"m"},`, 1)
+			}
 			return http.StatusOK
 		}
 		p := plan(t, s, Config{Concurrency: []string{"1", "2", "4"}, Wait: 10 * time.Second})

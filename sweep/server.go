@@ -80,27 +80,36 @@ func (s *Sweep) authorize(req *http.Request) {
 
 // connect waits until the server is ready, and learns what it is.
 func (s *Sweep) connect(ctx context.Context) (server, error) {
+	cards, err := s.ready(ctx)
+	if err != nil {
+		return server{}, err
+	}
+	return s.identify(ctx, cards)
+}
+
+// ready waits until the server is ready, and returns its models.
+func (s *Sweep) ready(ctx context.Context) ([]modelCard, error) {
 	start, wait := s.now(), s.Plan.Config.Wait
 	for {
 		cards, err := s.probe(ctx)
 		if err == nil {
-			return s.identify(ctx, cards)
+			return cards, nil
 		}
 		if ctx.Err() != nil {
-			return server{}, ctx.Err()
+			return nil, ctx.Err()
 		}
 		var not notReady
 		if !errors.As(err, &not) {
-			return server{}, err
+			return nil, err
 		}
 		waited := s.now().Sub(start)
 		if waited >= wait {
-			return server{}, fmt.Errorf("%w: %s at %s after %v; start it, or wait longer with --wait",
+			return nil, fmt.Errorf("%w: %s at %s after %v; start it, or wait longer with --wait",
 				ErrNotReachable, not.why, publicURL(s.Plan.Config.URL), waited.Round(time.Second))
 		}
 		s.progress.wait(not.why, waited, wait)
 		if err := s.sleep(ctx, min(time.Second, wait-waited)); err != nil {
-			return server{}, err
+			return nil, err
 		}
 	}
 }

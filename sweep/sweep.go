@@ -87,7 +87,7 @@ func (s *Sweep) runPoints(ctx context.Context, result *Result) error {
 			return err
 		}
 		if i > 0 { // a server that was restarted would fail all points that are left
-			if _, err := s.connect(ctx); err != nil {
+			if _, err := s.ready(ctx); err != nil {
 				return err
 			}
 		}
