@@ -104,8 +104,10 @@ func (l *load) fail(ctx context.Context, i, turn int, a asked, err error) {
 	if a.rec != nil {
 		f.Kind = a.rec.ErrorKind
 	}
-	l.sweep.Log.Warn().Str("point", l.point.Name).Int("conversation", i).Int("turn", turn).Int("status", a.status).
-		Str("x_request_id", a.id).Err(err).Msg("request failed")
+	l.sweep.progress.aside(func() {
+		l.sweep.Log.Warn().Str("point", l.point.Name).Int("conversation", i).Int("turn", turn).Int("status", a.status).
+			Str("x_request_id", a.id).Err(err).Msg("request failed")
+	})
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.failed = append(l.failed, f)

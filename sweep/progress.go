@@ -16,9 +16,11 @@ type progress struct {
 	w        io.Writer // nil: silent
 	terminal bool
 	now      func() time.Time
+	points   int // of the sweep
 
 	mu       sync.Mutex
 	name     string // of the running point; "": none
+	nth      int    // the running point, from 1
 	since    time.Time
 	total    int // requests of the point
 	done     int
@@ -69,6 +71,7 @@ func (p *progress) point(name string, total int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.name, p.total, p.since = name, total, p.now()
+	p.nth++
 	p.done, p.failed, p.inFlight = 0, 0, 0
 }
 
@@ -101,7 +104,11 @@ func (p *progress) show() {
 // line says how far the running point is. The rest is estimated from its rate.
 func (p *progress) line() string {
 	elapsed := p.now().Sub(p.since).Seconds()
-	text := fmt.Sprintf("%s  %d of %d requests", p.name, p.done, p.total)
+	name := p.name
+	if p.points > 1 {
+		name += fmt.Sprintf(" (point %d of %d)", p.nth, p.points)
+	}
+	text := fmt.Sprintf("%s  %d of %d requests", name, p.done, p.total)
 	if elapsed > 0 && p.done > 0 {
 		rate := float64(p.done) / elapsed
 		left := time.Duration(float64(p.total-p.done) / rate * float64(time.Second))
@@ -146,6 +153,14 @@ func (p *progress) print(text string, passing bool) {
 		return
 	}
 	fmt.Fprintln(p.w, text)
+}
+
+// aside runs print, which writes a line of its own to the same terminal.
+func (p *progress) aside(print func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.clear()
+	print()
 }
 
 // clear removes the passing line (carriage return, erase to the end of the line).

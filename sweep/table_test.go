@@ -50,8 +50,10 @@ func TestProgress(t *testing.T) {
 		t.Helper()
 		var b strings.Builder
 		p := newProgress(&b, terminal, func() time.Time { return clock })
+		p.points = 2
 		p.point("t0_c8", 160)
 		p.show()
+		p.aside(func() { b.WriteString("request failed\n") })
 		for i := range 40 {
 			p.began()
 			p.ended(i > 0)
@@ -67,9 +69,10 @@ func TestProgress(t *testing.T) {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}
-	first, second, done := "t0_c8  0 of 160 requests, 0 in flight, 0 failed", "t0_c8  40 of 160 requests, 4.0/s, 30s left, 8 in flight, 1 failed", "t0_c8  done in 10s: Average_AL 2.500, 100.0 tok/s\n"
-	f(false, first+"\n"+second+"\n"+done)
-	f(true, first+"\r\x1b[K"+second+"\r\x1b[K"+done)
+	first, second, done := "t0_c8 (point 1 of 2)  0 of 160 requests, 0 in flight, 0 failed", "t0_c8 (point 1 of 2)  40 of 160 requests, 4.0/s, 30s left, 8 in flight, 1 failed", "t0_c8  done in 10s: Average_AL 2.500, 100.0 tok/s\n"
+	failed := "request failed\n" // the log's line, for which a terminal is cleared
+	f(false, first+"\n"+failed+second+"\n"+done)
+	f(true, first+"\r\x1b[K"+failed+second+"\r\x1b[K"+done)
 }
 
 // Waiting is said at once, and then every 30 s.
