@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 )
 
@@ -31,6 +32,7 @@ type LengthRules struct {
 	DraftLength    int  // k, the configured drafts a step; 0 where nobody said
 	BlocksReported bool // the server reports statistics blocks, so a whole answer without one lost it
 	IgnoreEOS      bool
+	DraftlessOnes  float64 // share of the steps of one token that had no drafts, from turns that have block and events
 }
 
 // LengthRules are the rules of a Point: the largest k that any Record or the
@@ -52,6 +54,15 @@ func (p Point) LengthRules() LengthRules {
 	if p.Run.NoSpecStats {
 		rules.BlocksReported = false
 	}
+	draftless, ones := 0, 0
+	for _, r := range p.Records {
+		if hist, counts := block(r), eventCounts(r); len(hist) > 0 && counts != nil && !several(r) {
+			if steps, _, ok := rules.reconcile(hist, counts); ok {
+				draftless, ones = draftless+steps, ones+steps+hist[0]
+			}
+		}
+	}
+	rules.DraftlessOnes = share(draftless, ones)
 	return rules
 }
 
@@ -61,7 +72,9 @@ var (
 )
 
 // ServerLengths are the lengths of the server's view: HistogramLengths of the
-// block, and what ClientLengths finds where there is none.
+// block. Where there is none they are those of the events, EOS included, less the
+// steps without drafts, which no histogram has: as many of the chunks of 1 as the
+// point's other turns say.
 func (rules LengthRules) ServerLengths(r *Record) (TurnLengths, error) {
 	if several(r) {
 		return TurnLengths{}, errSeveralChoices
@@ -69,7 +82,18 @@ func (rules LengthRules) ServerLengths(r *Record) (TurnLengths, error) {
 	if hist := block(r); hist != nil {
 		return rules.fromBlock(r, hist), nil
 	}
-	return rules.ClientLengths(r)
+	rules.IgnoreEOS = true
+	t, err := rules.ClientLengths(r)
+	if err != nil {
+		return t, err
+	}
+	slices.Sort(t.Lengths)
+	ones, _ := slices.BinarySearch(t.Lengths, 2)
+	if decode := ones - 1; decode > 0 { // the first is the prefill's
+		t.DraftlessSteps = int(math.Round(rules.DraftlessOnes * float64(decode)))
+		t.Lengths = t.Lengths[t.DraftlessSteps:]
+	}
+	return t, nil
 }
 
 // ClientLengths are the lengths that specdec_bench would have counted. With n

@@ -122,3 +122,43 @@ func mean(lengths []int) float64 {
 	}
 	return float64(sum) / float64(len(lengths))
 }
+
+// TestServerViewOfLostBlocks: a turn without a block does not bring its steps
+// without drafts into the server's view, which has none. With them in, the mean
+// AL of this point is off by 0.25.
+func TestServerViewOfLostBlocks(t *testing.T) {
+	s := simulation{k: 5, p: 0.6, draftless: 0.6, eos: 0.01, limit: 256}
+	r := rand.New(rand.NewPCG(5, 6))
+	var p Point
+	truth := 0.0
+	const n = 600
+	for i := range n {
+		counts, hist, eos := s.turn(r)
+		c := capturedTurn{Counts: counts, Finish: "length"}
+		if eos {
+			c.Finish = "stop"
+		}
+		for _, m := range counts {
+			c.Completion += m
+		}
+		rec := c.record(time.Time{})
+		if i%3 > 0 {
+			rec.Spec, rec.SpecMissing = &Spec{Accepted: hist, DraftLength: s.k}, ""
+		} else {
+			rec.SpecMissing = MissingStopString // the last event is not split
+		}
+		p.Records = append(p.Records, rec)
+		truth += mean(HistogramLengths(hist)) / n
+	}
+	rules, got := p.LengthRules(), 0.0
+	for _, rec := range p.Records {
+		lengths, err := rules.ServerLengths(rec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got += mean(lengths.Lengths) / n
+	}
+	if math.Abs(got-truth) > 0.05 {
+		t.Errorf("got a mean AL of %.3f in the server's view, want about %.3f", got, truth)
+	}
+}
