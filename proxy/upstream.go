@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"io"
 	"time"
@@ -20,10 +21,10 @@ const (
 )
 
 const (
-	// readBuffer holds one read, and the head of an answer; events with logprobs
-	// or tool calls are often above 4 KiB.
+	// readBuffer holds one read, and the head of an answer as a rule; events with
+	// logprobs or tool calls are often above 4 KiB.
 	readBuffer = 16 << 10
-	// headLimit is the largest request head.
+	// headLimit is the largest head of a request or an answer.
 	headLimit = 64 << 10
 	// joinLimit is the largest body that is copied behind its head to save a write.
 	joinLimit = 64 << 10
@@ -144,7 +145,12 @@ func (x *exchange) readHead(wait time.Duration) error {
 	for {
 		x.head.Reset()
 		x.head.SetNoDefaultContentType(true)
-		if err := x.head.Read(x.br); err != nil {
+		err := x.head.Read(x.br)
+		if small := new(fasthttp.ErrSmallBuffer); errors.As(err, &small) && x.br.Size() < headLimit {
+			x.grow()
+			err = x.head.Read(x.br)
+		}
+		if err != nil {
 			return err
 		}
 		if x.head.StatusCode() == fasthttp.StatusSwitchingProtocols {
@@ -158,6 +164,12 @@ func (x *exchange) readHead(wait time.Duration) error {
 		return x.conn.SetReadDeadline(time.Time{})
 	}
 	return nil
+}
+
+// grow gives the exchange a reader for a large head, with what was read already.
+func (x *exchange) grow() {
+	read, _ := x.br.Peek(x.br.Buffered())
+	x.br = bufio.NewReaderSize(io.MultiReader(bytes.NewReader(bytes.Clone(read)), x.conn), headLimit)
 }
 
 // reader returns a buffered reader for a connection.
@@ -189,7 +201,9 @@ func (s *Server) discard(x *exchange) {
 
 func (s *Server) freeReader(x *exchange) {
 	x.br.Reset(nil)
-	s.readers.Put(x.br)
+	if x.br.Size() == readBuffer {
+		s.readers.Put(x.br)
+	}
 	x.br = nil
 }
 

@@ -1,0 +1,123 @@
+package proxy
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+)
+
+// The head of an answer may be as large as that of a request, whatever follows it.
+func TestLargeHead(t *testing.T) {
+	f := func(size, status int, framing, text string) {
+		t.Helper()
+		large := strings.Repeat("x", size)
+		up := answering(t, func(req *http.Request) string {
+			if req.Header.Get("X-Small") != "" {
+				return withLength("200 OK", "text/plain", "small")
+			}
+			return "HTTP/1.1 200 OK\r\nx-large: " + large + "\r\n" + framing + "\r\n\r\n" + text
+		})
+		p := startProxy(t, testConfig(t, upstreamOf(up)), nil)
+		c := connect(t, p.addr)
+		for range 2 { // the connection stays usable on both sides
+			c.send(post(chatPath, "{}"))
+			resp := c.answer("POST")
+			got := body(t, resp)
+			if resp.StatusCode != status || status == 200 && (got != "hello" || resp.Header.Get("X-Large") != large) {
+				t.Errorf("%d bytes: got %d %q, header of %d bytes", size, resp.StatusCode, got, len(resp.Header.Get("X-Large")))
+			}
+			c.send(post(chatPath, "{}", "X-Small: 1"))
+			if got := body(t, c.answer("POST")); got != "small" {
+				t.Errorf("%d bytes: got %q after it", size, got)
+			}
+		}
+		if n := up.conns.Load(); status == 200 && n != 1 {
+			t.Errorf("%d bytes: got %d connections, want 1", size, n)
+		}
+	}
+	for _, size := range []int{1000, readBuffer - 20, readBuffer, 60000} {
+		f(size, 200, "content-length: 5", "hello")
+		f(size, 200, "transfer-encoding: chunked", chunk("hel")+chunk("lo")+lastChunk)
+	}
+	f(headLimit, 502, "content-length: 5", "hello")
+}
+
+// An HTTP/1.0 client gets what a direct connection to the engine gives it: the
+// real one frames as for HTTP/1.1 and closes (capture nd-http10-stream).
+func TestHTTP10Framing(t *testing.T) {
+	const head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\nconnection: close\r\n"
+	f := func(answer, contentLength, want string) {
+		t.Helper()
+		up := startEngine(t, func(_ *scripted, c *engineConn, _ int) {
+			if req := c.request(); req != nil && req.Proto == "HTTP/1.1" {
+				c.send(answer)
+			}
+		})
+		p := startProxy(t, testConfig(t, upstreamOf(up)), nil)
+		for _, version := range []string{"HTTP/1.0\r\n", "HTTP/1.0\r\nHost: h\r\n"} {
+			got := raw(t, p.addr, "POST "+chatPath+" "+version+"Content-Length: 2\r\n\r\n{}") // up to the end of the connection
+			gotHead, _, _ := strings.Cut(got, "\r\n\r\n")
+			gotHead = strings.ToLower(gotHead) + "\r\n"
+			gotBody := bodyOf(t, []byte(got))
+			if !strings.Contains(gotHead, "connection: close\r\n") || !strings.Contains(gotHead, contentLength) || gotBody != want {
+				t.Errorf("got %q, %q; want it closed, with %q and %q", gotHead, gotBody, contentLength, want)
+			}
+		}
+	}
+	f(head+"transfer-encoding: chunked\r\n\r\n"+chunk(tokenEvent("a"))+chunk(doneEvent)+lastChunk, "transfer-encoding: chunked\r\n", tokenEvent("a")+doneEvent)
+	f(head+"content-length: 5\r\n\r\nhello", "content-length: 5\r\n", "hello")
+}
+
+// A slow client gets everything, in order, and the engine is held back meanwhile.
+func TestSlowClient(t *testing.T) {
+	const events = 2000
+	var want strings.Builder
+	pad := strings.Repeat("x", 8<<10)
+	for n := range events {
+		want.WriteString(tokenEvent(fmt.Sprint(n, pad)))
+	}
+	want.WriteString(finishEvent + doneEvent)
+	f := func(measure string) {
+		t.Helper()
+		blocked := make(chan bool, 1)
+		up := startEngine(t, func(_ *scripted, c *engineConn, _ int) {
+			c.request()
+			var all strings.Builder
+			all.WriteString(streamHead)
+			for n := range events {
+				all.WriteString(chunk(tokenEvent(fmt.Sprint(n, pad))))
+			}
+			end := finishEvent + doneEvent
+			if measure == "usage" {
+				end = finishEvent + usageEvent + doneEvent
+			}
+			all.WriteString(chunk(end) + lastChunk)
+			rest := all.String()
+			_ = c.SetWriteDeadline(time.Now().Add(300 * time.Millisecond))
+			n, err := io.WriteString(c, rest)
+			blocked <- err != nil
+			_ = c.SetWriteDeadline(time.Time{})
+			c.send(rest[n:])
+			c.gone()
+		})
+		cfg := testConfig(t, upstreamOf(up))
+		cfg.Measure = measure
+		p := startProxy(t, cfg, nil)
+		c := connect(t, p.addr)
+		c.send(post(chatPath, chatStream))
+		if !<-blocked {
+			t.Logf("%s: the sockets took all of it", measure)
+		}
+		if got := body(t, c.answer("POST")); got != want.String() {
+			t.Errorf("%s: got %d bytes, want %d", measure, len(got), want.Len())
+		}
+		if rec := p.recs.next(t); rec.ErrorKind != "" || len(rec.Chunks) < events {
+			t.Errorf("%s: got kind %q, %d chunks", measure, rec.ErrorKind, len(rec.Chunks))
+		}
+	}
+	f("observe")
+	f("usage")
+}
