@@ -206,9 +206,9 @@ func (e *Engine) metrics() string {
 	c, family, b := &e.counters, "", []byte(nil)
 	add := func(name, kind, labels string, value int) {
 		if name != family {
-			family = name
 			b = fmt.Appendf(b, "# TYPE vllm:%s %s\n", name, kind)
 		}
+		family = name
 		b = fmt.Appendf(b, "vllm:%s{engine=\"0\",model_name=%s%s} %d.0\n", name, text(e.cfg.Model), labels, value)
 	}
 	accepted := 0

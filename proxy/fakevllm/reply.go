@@ -57,7 +57,7 @@ func newReply(cfg *Config, q *request) *reply {
 	seed := sha256.Sum256(key)
 	r := &reply{cfg: cfg, q: q, draws: rand.New(rand.NewChaCha8(seed)), luck: rand.New(rand.NewChaCha8(sha256.Sum256(seed[:])))}
 	// Conversations are easy (0.5) or hard (1.5) to draft by their first three words.
-	w := strings.Fields(q.first)
+	w := strings.Fields(q.text)
 	topic := sha256.Sum256([]byte(strings.Join(w[:min(3, len(w))], " ")))
 	r.hardness = (0.5 + float64(topic[0])/255) * (1 + q.Temperature)
 	lost := r.luck.Float64() < cfg.DropBlocks

@@ -35,9 +35,8 @@ type request struct {
 
 	chat         bool
 	fault        fault
-	text, first  string // all that the model reads; the first user message of it
+	text         string // all that the model reads
 	promptTokens int
-	promptIDs    []int
 	stops        []string
 }
 
@@ -92,12 +91,9 @@ func (e *Engine) read(r *http.Request) (*request, *apiError) {
 	case err != nil:
 		return q, invalid("body", fmt.Sprintf("{'type': 'json_invalid', 'loc': 'body', 'msg': 'JSON decode error', 'ctx': {'error': '%v'}}", err))
 	case q.chat && q.Messages == nil || !q.chat && q.Prompt == nil:
-		return q, invalid("body.messages", "{'type': 'missing', 'loc': 'body.messages', 'msg': 'Field required'}")
+		return q, invalid("body", "{'type': 'missing', 'loc': 'body', 'msg': 'Field required'}")
 	}
 	q.derive()
-	for i := range q.promptTokens {
-		q.promptIDs = append(q.promptIDs, firstWord+i)
-	}
 	return q, q.check(&e.cfg)
 }
 
@@ -106,23 +102,17 @@ func (e *Engine) read(r *http.Request) (*request, *apiError) {
 func (q *request) derive() {
 	list := "[" + strings.Trim(string(q.Stop), "[]") + "]"
 	_ = json.Unmarshal([]byte(list), &q.stops)
-	if !q.chat {
-		q.text = fmt.Sprint(q.Prompt)
-		q.first, q.promptTokens = q.text, 1+len(strings.Fields(q.text))
-		return
-	}
-	if q.MaxNew != nil {
+	if q.MaxNew != nil && q.chat {
 		q.MaxTokens = *q.MaxNew
 	}
-	q.promptTokens = 22
-	for _, m := range q.Messages {
-		content := fmt.Sprint(m.Content)
-		if m.Role == "user" && q.first == "" {
-			q.first = content
-		}
-		q.text += fmt.Sprintf("%v\x00%s\x00", m.Role, content)
-		q.promptTokens += 4 + len(strings.Fields(content))
+	q.text, q.promptTokens = fmt.Sprint(q.Prompt), 1
+	if q.chat {
+		q.text, q.promptTokens = "", 22+4*len(q.Messages)
 	}
+	for _, m := range q.Messages {
+		q.text += fmt.Sprintf("%v\x00%v\x00 ", m.Role, m.Content)
+	}
+	q.promptTokens += len(strings.Fields(q.text))
 }
 
 // check refuses what the fault wants refused, and what vLLM refuses, with its words.

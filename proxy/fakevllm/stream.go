@@ -43,13 +43,20 @@ func (e *Engine) generate(w http.ResponseWriter, r *http.Request) {
 	}
 	g := &generation{e: e, q: q, t: t, ctx: r.Context(), w: w, r: newReply(&e.cfg, q)}
 	g.head, t.BlockDropped = g.begin(), g.r.dropped
-	var err error
+	answer := g.run
 	if q.streams() {
-		err = g.stream(refused)
-	} else {
-		err = g.run()
+		answer = func() error { return g.stream(refused) }
 	}
-	g.end(err)
+	err := answer()
+	switch {
+	case g.done():
+		t.Finish = g.r.finish
+	case t.Fault == "" && e.ctx.Err() != nil:
+		t.Fault = "closed"
+	case t.Fault == "" && err != nil:
+		t.Fault = "client_gone"
+	}
+	e.log(t)
 	switch {
 	case err != nil:
 		panic(http.ErrAbortHandler) // closes the connection without the last chunk
@@ -169,17 +176,16 @@ func (g *generation) emit() error {
 	if g.q.chat {
 		shape = chatEvent
 	}
+	event := g.render(shape, "")
+	n := len(g.held.ids)
+	g.held = step{}
 	if g.q.chat && g.sent == 0 {
-		first := g.held
-		g.held = step{}
 		if err := g.send(g.render(roleEvent, ""), false); err != nil {
 			return err
 		}
-		g.held = first
 	}
-	err := g.send(g.render(shape, ""), true)
-	g.held, g.sent = step{}, g.sent+len(g.held.ids)
-	return err
+	g.sent += n
+	return g.send(event, true)
 }
 
 // Events and bodies after their head, over the arguments of render.
@@ -196,7 +202,10 @@ const (
 // render is an event or a body with what is held.
 func (g *generation) render(shape, metrics string) string {
 	o, p, n := g.q.Options, g.q.promptTokens, g.sent+len(g.held.ids)
-	stop, continuous, print := `,"stop_reason":`+orNull(g.done() && g.r.stop != "", g.r.stop), "", ""
+	stop, continuous, print, prompt := `,"stop_reason":`+orNull(g.done() && g.r.stop != "", g.r.stop), "", "", "null"
+	if g.q.TokenIDs && g.sent == 0 {
+		prompt = text(make([]int, p)) // all are 0
+	}
 	usage := fmt.Sprintf(`,"usage":{"prompt_tokens":%d,"total_tokens":%d,"completion_tokens":%d`, p, p+n, n)
 	switch {
 	case o.IncludeUsage && o.Continuous && g.q.chat:
@@ -210,24 +219,20 @@ func (g *generation) render(shape, metrics string) string {
 	case g.done() && !o.IncludeUsage:
 		print = fingerprint
 	}
-	return g.head + fmt.Sprintf(shape, text(g.held.text), orNull(g.done(), g.r.finish), stop, orNull(g.q.TokenIDs, g.held.ids),
-		orNull(g.q.TokenIDs && g.sent == 0, g.q.promptIDs), continuous, usage, print, metrics)
+	return g.head + fmt.Sprintf(shape, text(g.held.text), orNull(g.done(), g.r.finish), stop, orNull(g.q.TokenIDs, g.held.ids), prompt, continuous, usage, print, metrics)
 }
 
 // metrics is the member with the statistics block (vLLM: SpeculativeDecodingMetrics),
 // where there is one; a body has nulls in it, before the block and at its end.
 func (g *generation) metrics() string {
-	before, after := "", ""
+	before, after, none := "", "", ""
 	if !g.q.streams() {
+		none = `,"metrics":null`
 		before = `"time_to_first_token_ms":null,"generation_time_ms":null,"queue_time_ms":null,"mean_itl_ms":null,"tokens_per_second":null,`
 		after = `,"per_step_accepted":null,"per_step_drafted":null`
 	}
-	switch {
-	case g.r.stop == "" && !g.r.dropped && !g.e.cfg.NoSpecStats && g.q.fault.name != "nostats":
-	case g.q.streams():
-		return ""
-	default:
-		return `,"metrics":null`
+	if g.r.stop != "" || g.r.dropped || g.e.cfg.NoSpecStats || g.q.fault.name == "nostats" {
+		return none
 	}
 	k, steps, accepted, mean, rate := g.e.cfg.DraftLength, 0, 0, 1.0, 0.0
 	for j, n := range g.t.Histogram {
@@ -238,20 +243,6 @@ func (g *generation) metrics() string {
 	}
 	return fmt.Sprintf(`,"metrics":{%s"speculative_decoding":{"mean_acceptance_length":%s,"draft_acceptance_rate":%s,"acceptance_histogram":%s,"num_spec_steps":%d,"num_accepted_draft_tokens":%d,"num_draft_tokens":%d,"num_spec_tokens":%d%s}}`,
 		before, text(mean), text(rate), text(g.t.Histogram), steps, accepted, steps*k, k, after)
-}
-
-// end writes the truth, whatever the end.
-func (g *generation) end(err error) {
-	if g.done() {
-		g.t.Finish = g.r.finish
-	}
-	if g.t.Fault == "" && err != nil {
-		g.t.Fault = "client_gone"
-		if g.e.ctx.Err() != nil {
-			g.t.Fault = "closed"
-		}
-	}
-	g.e.log(g.t)
 }
 
 var errInBand = errors.New("an error event took the rest")
