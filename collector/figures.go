@@ -52,8 +52,9 @@ func (p Point) viewAL(convs []Conversation) (ViewAL, error) {
 	if err != nil {
 		return ViewAL{}, err
 	}
-	values, weights := ConversationALs(p.Run.Metric, convs), make([]float64, len(convs))
-	for i, c := range convs {
+	counted := averaged(p.Run.Metric, convs)
+	values, weights := ConversationALs(p.Run.Metric, counted), make([]float64, len(counted))
+	for i, c := range counted {
 		weights[i] = 1
 		if p.Run.Metric != MetricAcceptanceRate {
 			continue
@@ -75,6 +76,25 @@ func (p Point) viewAL(convs []Conversation) (ViewAL, error) {
 		Method: bootstrapMethod, Resamples: bootstrapResamples, Seed: p.Run.Seed,
 	}
 	return v, nil
+}
+
+// averaged are the conversations whose AL is in Average_AL: with SpecBench the
+// last one of each question id.
+func averaged(m Metric, convs []Conversation) []Conversation {
+	if m != MetricSpecBench {
+		return convs
+	}
+	last := map[string]int{}
+	for i, c := range convs {
+		last[idIdentity(c.QuestionID)] = i
+	}
+	var list []Conversation
+	for i, c := range convs {
+		if last[idIdentity(c.QuestionID)] == i {
+			list = append(list, c)
+		}
+	}
+	return list
 }
 
 // interval is the interval as a Summary has it.
