@@ -114,6 +114,7 @@ func TestMalformedQuestions(t *testing.T) {
 	f("mtbench", good+"\n", "line 2: is empty")
 	f("mtbench", good+good+"{", "line 3: is not a JSON object")
 	f("mtbench", "[1]", "line 1: is not a JSON object")
+	f("mtbench", "\xef\xbb\xbf"+good, "line 1: begins with a byte order mark")
 	f("mtbench", "null", "line 1: is not a JSON object")
 	f("mtbench", `{"prompt": "one string"}`, `line 1: cannot use "prompt": want a list of strings`)
 	f("mtbench", `{"turns": [1, 2]}`, `line 1: cannot use "turns"`)

@@ -1,6 +1,7 @@
 package sweep
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -60,6 +61,9 @@ func object(line []byte) (map[string]json.RawMessage, error) {
 	var fields map[string]json.RawMessage
 	if len(line) == 0 {
 		return nil, errors.New("is empty: want a JSON object")
+	}
+	if bytes.HasPrefix(line, []byte("\xef\xbb\xbf")) {
+		return nil, errors.New("begins with a byte order mark: save the file as UTF-8 without one")
 	}
 	if err := json.Unmarshal(line, &fields); err != nil || fields == nil {
 		return nil, errors.New("is not a JSON object")
