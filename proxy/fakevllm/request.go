@@ -25,7 +25,7 @@ type request struct {
 	Stop        json.RawMessage // a string or a list of them
 	IgnoreEOS   bool            `json:"ignore_eos"`
 	SkipSpecial bool            `json:"skip_special_tokens"`
-	Stream      any             // pydantic takes "true" too
+	Stream      any             // pydantic takes "true", 1 and "on" too
 	Options     struct {
 		IncludeUsage bool `json:"include_usage"`
 		Continuous   bool `json:"continuous_usage_stats"` // needs include_usage, as in vLLM
@@ -40,7 +40,9 @@ type request struct {
 	stops        []string
 }
 
-func (q *request) streams() bool { return fmt.Sprint(q.Stream) == "true" }
+func (q *request) streams() bool {
+	return slices.Contains([]string{"true", "1", "t", "yes", "y", "on"}, strings.ToLower(fmt.Sprint(q.Stream)))
+}
 
 // apiError is an error answer as vLLM words it.
 type apiError struct {
