@@ -121,3 +121,29 @@ func TestSlowClient(t *testing.T) {
 	f("observe")
 	f("usage")
 }
+
+// Who sent a request: labels win, then the headers by which clients name their
+// conversations, then what the messages say. A hash is kept only on demand.
+func TestLabelsOfUnlabelled(t *testing.T) {
+	up := answering(t, func(*http.Request) string { return withLength("200 OK", "application/json", "{}") })
+	const twoTurns = `{"messages":[{"role":"user","content":"abc"},{"role":"assistant","content":"x"},{"role":"user","content":"d"}]}`
+	const hash = "ba7816bf8f01cfea414140de5dae2223"
+	f := func(keep bool, conversation, question, userHash string, headers ...string) {
+		t.Helper()
+		cfg := testConfig(t, upstreamOf(up))
+		cfg.HashUser = keep
+		p := startProxy(t, cfg, nil)
+		c := connect(t, p.addr)
+		c.send(post(chatPath, twoTurns, headers...))
+		body(t, c.answer("POST"))
+		rec := p.recs.next(t)
+		if l := rec.Labels; l.Conversation != conversation || l.Question != question || l.Turn != 1 || !l.HasTurn || rec.UserHash != userHash {
+			t.Errorf("%v: got %+v, hash %q; want %q, %q, turn 1, %q", headers, l, rec.UserHash, conversation, question, userHash)
+		}
+	}
+	f(false, "", "", "")
+	f(true, "", hash, hash)
+	f(true, "s", hash, hash, "X-Session-Affinity: s")
+	f(true, "c", hash, hash, "X-Session-Affinity: s", "X-Correlation-ID: c")
+	f(true, "b", "q1", hash, "X-Correlation-ID: c", "baggage: spectap.conversation=b,spectap.question=q1")
+}

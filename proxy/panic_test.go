@@ -59,11 +59,20 @@ func TestPanicWhileMeasuring(t *testing.T) {
 	f("policy", "usage", whole, whole, func(s *Server) {
 		s.policy.Fill = map[string]json.RawMessage{"stream_options": {}}
 	})
-	f("cutter, search", "usage", whole+usageEvent, whole+usageEvent, afterHandle(func(b *stream) { b.cutter.scan = 1 << 30 }))
-	hold := func(b *stream) { b.cutter.held, b.cutter.brace = []byte(finishEvent), 1<<30 }
+	f("cutter, search", "usage", whole+usageEvent, whole+usageEvent, afterHandle(ofCutter(func(c *Cutter) { c.scan = 1 << 30 })))
+	hold := ofCutter(func(c *Cutter) { c.held, c.brace = []byte(finishEvent), 1<<30 })
 	f("cutter, held", "usage", usageEvent+whole, finishEvent+usageEvent+whole, afterHandle(hold))
 	end := strings.TrimSpace(usageEvent)
 	f("cutter, end", "usage", end, finishEvent+end, afterHandle(hold))
+}
+
+// ofCutter changes the Cutter of a stream, if it has one.
+func ofCutter(change func(*Cutter)) func(*stream) {
+	return func(b *stream) {
+		if b.cutter != nil {
+			change(&b.cutter.Cutter)
+		}
+	}
 }
 
 // What a Cutter that panicked cannot give back is a cut connection, not a gap.
@@ -71,9 +80,9 @@ func TestPanicLosesNothingSilently(t *testing.T) {
 	up := answering(t, func(*http.Request) string { return streamHead + chunk(tokenEvent("a")) + lastChunk })
 	cfg := testConfig(t, upstreamOf(up))
 	cfg.Measure = "usage"
-	p := startProxy(t, cfg, afterHandle(func(b *stream) {
-		b.cutter.part, b.cutter.scan = make([]byte, keepLimit+1), 1<<30
-	}))
+	p := startProxy(t, cfg, afterHandle(ofCutter(func(c *Cutter) {
+		c.part, c.scan = make([]byte, keepLimit+1), 1<<30
+	})))
 	c := connect(t, p.addr)
 	c.send(post(chatPath, chatStream))
 	if got, err := io.ReadAll(c.answer("POST").Body); err == nil {

@@ -221,6 +221,9 @@ func describe(rec *collector.Record, req *Request, engine Engine) {
 	if !rec.Labels.HasTurn && req.UserTurns > 0 { // clients go on after a failed turn, so replies do not count
 		rec.Labels.Turn, rec.Labels.HasTurn = req.UserTurns-1, true
 	}
+	if rec.Labels.Question == "" {
+		rec.Labels.Question = req.UserHash
+	}
 	if req.Problem != "" {
 		rec.Warnings = append(rec.Warnings, "rewrite failed: "+req.Problem)
 	}
