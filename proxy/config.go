@@ -69,7 +69,11 @@ func (c Config) Validate() error {
 	if c.Admin != "" && c.Admin != "off" {
 		v.listen("SPECTAP_ADMIN", c.Admin)
 	}
-	if _, err := parseUpstream(c.Upstream); err != nil {
+	to, err := parseUpstream(c.Upstream)
+	if err == nil && isOwnAddress(c.Listen, to) {
+		v.add("SPECTAP_UPSTREAM", c.Upstream, "want another address than SPECTAP_LISTEN: the proxy would forward to itself")
+	}
+	if err != nil {
 		public, _, _ := strings.Cut(collector.StripUserinfo(c.Upstream), "?") // either part may hold a key
 		v.add("SPECTAP_UPSTREAM", public, err.Error())
 	}
@@ -80,6 +84,23 @@ func (c Config) Validate() error {
 	c.validateParameters(&v)
 	c.validateLimits(&v)
 	return errors.Join(v.errs...)
+}
+
+// isOwnAddress says that the engine's address is the one that the proxy listens
+// on: the same text, or a loopback name of a port that listens on every address.
+func isOwnAddress(listen string, to endpoint) bool {
+	if listen == to.address || listen == "unix:"+to.address {
+		return true
+	}
+	host, port, err := net.SplitHostPort(listen)
+	toHost, toPort, toErr := net.SplitHostPort(to.address)
+	if err != nil || toErr != nil || port != toPort || port == "0" {
+		return false
+	}
+	ip, toIP := net.ParseIP(host), net.ParseIP(toHost)
+	everywhere := host == "" || ip != nil && ip.IsUnspecified()
+	local := toHost == "localhost" || toIP != nil && (toIP.IsLoopback() || toIP.IsUnspecified())
+	return local && (everywhere || host == "localhost" || ip != nil && ip.IsLoopback() && toHost == "localhost")
 }
 
 func (c Config) validateParameters(v *validation) {

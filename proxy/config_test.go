@@ -111,3 +111,25 @@ func TestOriginForm(t *testing.T) {
 	f("*", "*")
 	f("/x?u=http://y/z", "/x?u=http://y/z")
 }
+
+// A proxy that forwards to itself would take every file descriptor.
+func TestValidateRefusesItself(t *testing.T) {
+	f := func(listen, upstream string, own bool) {
+		t.Helper()
+		cfg := testConfig(t, upstream)
+		cfg.Listen = listen
+		err := cfg.Validate()
+		if got := err != nil && strings.Contains(err.Error(), "itself"); got != own {
+			t.Errorf("--listen %s --upstream %s: got %v, want refused %v", listen, upstream, err, own)
+		}
+	}
+	f("127.0.0.1:8001", "http://127.0.0.1:8001", true)
+	f(":8001", "http://127.0.0.1:8001/base", true)
+	f("0.0.0.0:8001", "http://localhost:8001", true)
+	f("localhost:8001", "http://127.0.0.1:8001", true)
+	f("unix:/s", "unix:/s", true)
+	f(":8000", "http://127.0.0.1:8001", false)
+	f("127.0.0.1:8001", "http://127.0.0.2:8001", false) // two addresses of one machine
+	f(":8001", "http://engine:8001", false)             // another machine
+	f("unix:/s", "http://127.0.0.1:8000", false)
+}

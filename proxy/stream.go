@@ -242,7 +242,7 @@ func (b *stream) upstreamFailed(w *countingWriter, err error) error {
 	_ = b.rest(w) // what is held came before the end
 	switch {
 	case isTimeout(err):
-		b.finish(collector.ErrStalled, errStalled.Error()+"; see SPECTAP_STALL_TIMEOUT")
+		b.finish(collector.ErrStalled, errStalled.Error()+"; see --stall_timeout (SPECTAP_STALL_TIMEOUT)")
 	case errors.Is(err, errChunk):
 		b.finish(collector.ErrTruncated, errChunk.Error())
 	default:

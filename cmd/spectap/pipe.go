@@ -53,6 +53,7 @@ func openPipe(plan sweep.Config, log zerolog.Logger) (*pipe, error) {
 	base.User = nil // the sweep's requests carry it as their Authorization
 	cfg.Upstream, cfg.Measure, cfg.KeepTexts = base.String(), "observe", true
 	cfg.StallTimeout = plan.StallTimeout
+	cfg.Listen = "unix:s" // its default is an address that --url may have
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
