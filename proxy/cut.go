@@ -21,6 +21,7 @@ import (
 type Cutter struct {
 	asked Asked
 	own   bool // the server sends usage unasked, so nothing is ours to cut
+	plain bool // an event with choices and without usage came, so usage on the finish event alone is no sign of that
 
 	part    []byte // the event whose end has not come
 	sent    int    // bytes of part that have gone on
@@ -142,9 +143,10 @@ func (c *Cutter) whole(dst, unit []byte) []byte {
 	case e.isUsage() && c.asked.Usage && c.sent == 0:
 		c.gone = true
 		return c.settle(dst, e)
-	case e.hasUsage && e.filled && !e.finish && !c.asked.Continuous && !c.asked.KeepEvents:
+	case e.hasUsage && e.filled && (!e.finish || !c.plain) && !c.asked.Continuous && !c.asked.KeepEvents:
 		c.own = true
 	}
+	c.plain = c.plain || e.filled && !e.hasUsage
 	dst = c.flush(dst)
 	if e.hasUsage && e.filled && c.asked.Continuous {
 		return c.cutMember(dst, unit, e)

@@ -93,7 +93,7 @@ func referenceCut(asked Asked, stream []byte) []byte {
 	}
 	var out []byte
 	finish := -1 // where the last finish event starts in out, while only comments have followed it
-	own := false
+	own, plain := false, false
 	for len(stream) > 0 {
 		unit := referenceUnit(stream)
 		stream = stream[len(unit):]
@@ -109,11 +109,12 @@ func referenceCut(asked Asked, stream []byte) []byte {
 			}
 			finish = -1
 			continue
-		case kind.usage && kind.filled && !kind.finish && !asked.Continuous && !asked.KeepEvents:
+		case kind.usage && kind.filled && (!kind.finish || !plain) && !asked.Continuous && !asked.KeepEvents:
 			own = true
 		case kind.usage && kind.filled && asked.Continuous:
 			unit = referenceDrop(unit, asked.NullUsage)
 		}
+		plain = plain || kind.filled && !kind.usage
 		finish = -1
 		if kind.finish && asked.Usage && !own {
 			finish = len(out)
