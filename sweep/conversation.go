@@ -74,7 +74,7 @@ func (l *load) converse(ctx context.Context, i int) {
 			l.fail(ctx, i, turn, a, err)
 			return
 		}
-		reply, err := collector.Postprocess(l.sweep.Plan.Config.Postprocess, a.rec.Reply)
+		reply, err := collector.Postprocess(l.sweep.Plan.Config.Postprocess, a.rec.ReplyText())
 		if err != nil {
 			l.fail(ctx, i, turn, a, err)
 			return

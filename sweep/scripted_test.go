@@ -2,6 +2,7 @@ package sweep
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -44,7 +45,8 @@ type answer struct {
 	histogram  []int // nil: [0,1]
 	late       bool  // the total comes with the last event only
 	wait       func(context.Context)
-	completion int // tokens; 0: 3
+	completion int    // tokens; 0: 3
+	finish     string // "": length
 }
 
 // scripted is a server that answers as vLLM does, by a script.
@@ -161,7 +163,7 @@ func (s *scripted) stream(w http.ResponseWriter, a answer) {
 		s.mu.Lock()
 		s.finished++
 		s.mu.Unlock()
-		event(object{"choices": []any{object{"delta": object{"content": ""}, "finish_reason": "length"}}, "usage": usage(tokens)})
+		event(object{"choices": []any{object{"delta": object{"content": ""}, "finish_reason": cmp.Or(a.finish, "length")}}, "usage": usage(tokens)})
 	}
 	last := object{"choices": []any{}, "usage": object{"completion_tokens": tokens}}
 	if !a.noBlock {
@@ -205,6 +207,10 @@ func (p *recorder) RoundTrip(req *http.Request) (*http.Response, error) {
 	resp.Body.Close()
 	r := &collector.Record{RequestID: id, Status: resp.StatusCode, Engine: "vllm", Stream: true, Start: start, UpstreamWritten: collector.At(1), FirstOutput: collector.At(2), LastByte: collector.At(time.Second), Done: collector.At(time.Second)}
 	r.Labels = labelsOf(req.Header.Get("Baggage"))
+	if body, err := req.GetBody(); err == nil {
+		_ = json.NewDecoder(body).Decode(&r.SamplingSent)
+		delete(r.SamplingSent, "messages")
+	}
 	readAnswer(r, text)
 	switch {
 	case resp.StatusCode >= 400:

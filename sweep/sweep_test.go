@@ -69,6 +69,30 @@ func TestPostprocessedHistory(t *testing.T) {
 	}
 }
 
+// With include_stop_str_in_output the server returns the EOS that ended a reply;
+// turn 2 and the responses file have it not, as in specdec_bench.
+func TestIncludeStop(t *testing.T) {
+	s := newScripted(t, func(sent) answer { return answer{text: "<|s|>Answer<|im_end|>", finish: "stop"} })
+	p := plan(t, s, Config{IncludeStop: true})
+	w := newSweep(p, s)
+	w.write = nil
+	if _, err := w.Run(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	for _, q := range s.requests() {
+		if string(q.body["include_stop_str_in_output"]) != "true" {
+			t.Errorf("got body %s, want include_stop_str_in_output", q.body)
+		}
+		if len(q.history) == 3 && q.history[1].Content != "<|s|>Answer" {
+			t.Errorf("got history %q, want the reply without EOS", q.history[1].Content)
+		}
+	}
+	text, err := os.ReadFile(filepath.Join(p.Config.SaveDir, "t0_c1", "mtbench_responses.jsonl"))
+	if err != nil || strings.Count(string(text), `"<|s|>Answer"`) != 6 {
+		t.Errorf("got responses %s (%v), want 6 replies without EOS", text, err)
+	}
+}
+
 // --completions sends the last user text alone.
 func TestCompletions(t *testing.T) {
 	s := newScripted(t, echo)

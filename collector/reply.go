@@ -1,0 +1,24 @@
+package collector
+
+import (
+	"bytes"
+	"strings"
+)
+
+// ReplyText is the reply as specdec_bench decodes it: special tokens kept, the
+// tokenizer's EOS at its end left out. A server leaves EOS out by itself, unless
+// include_stop_str_in_output asks for the text of whatever stopped the reply. How
+// EOS is spelled is not known here: a last "<...>" without white space is taken
+// for it, the shape of <|im_end|>, </s>, <end_of_turn> and the like.
+// Source: metric-parity 9.1.
+func (r *Record) ReplyText() string {
+	atEOS := r.Finish == "stop" && r.StopReason == ""
+	if !atEOS || !bytes.Equal(r.SamplingSent["include_stop_str_in_output"], []byte("true")) {
+		return r.Reply
+	}
+	start := strings.LastIndexByte(r.Reply, '<')
+	if start < 0 || !strings.HasSuffix(r.Reply, ">") || strings.ContainsAny(r.Reply[start:], " \t\r\n") {
+		return r.Reply
+	}
+	return r.Reply[:start]
+}
