@@ -20,6 +20,7 @@ type failure struct {
 	message string
 }
 
+// Error implements error.
 func (f *failure) Error() string { return f.message }
 
 func reject(status int, code, message string) *failure {

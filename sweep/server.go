@@ -43,6 +43,7 @@ type modelCard struct {
 // notReady is a state of the server that waiting may change.
 type notReady struct{ why string }
 
+// Error implements error.
 func (e notReady) Error() string { return e.why }
 
 // maxAnswer limits what is read of a small answer.

@@ -66,10 +66,12 @@ func (s *Sweep) Run(ctx context.Context) (Result, error) {
 // interrupted says what to do next; the cancelled context behind it says nothing to people.
 type interrupted struct{ cause error }
 
+// Error implements error.
 func (e interrupted) Error() string {
 	return "interrupted: complete points are kept; to go on, ask for the points that were not run, with the same --save_dir"
 }
 
+// Unwrap gives the cause to errors.Is.
 func (e interrupted) Unwrap() error { return e.cause }
 
 // runPoints fills the result, point by point.
