@@ -355,3 +355,38 @@ func TestAppendResultKeeps(t *testing.T) {
 		t.Errorf("an empty result: got %s (%v), want the file unchanged", same, err)
 	}
 }
+
+// What a sweep leaves behind is what specdec_bench's uploader takes.
+func TestRulesUpload(t *testing.T) {
+	var rules struct {
+		Discovery []struct {
+			Name  string      `json:"name"`
+			Files []string    `json:"files"`
+			Runs  [][2]string `json:"runs"`
+		} `json:"discovery"`
+		Provenance [][2]any `json:"provenance"`
+	}
+	readRules(t, "upload.json", &rules)
+	if len(rules.Discovery) < 7 || len(rules.Provenance) < 6 {
+		t.Fatalf("got %d and %d entries, want 7 and 6 or more", len(rules.Discovery), len(rules.Provenance))
+	}
+	for _, r := range rules.Discovery {
+		got := [][2]string{}
+		for _, run := range RunFolders(r.Files, "prefix", "results") {
+			got = append(got, [2]string{run.Path, run.Key})
+		}
+		if !slices.Equal(got, r.Runs) {
+			t.Errorf("%s: got %q, want %q", r.Name, got, r.Runs)
+		}
+	}
+	for _, r := range rules.Provenance {
+		var text []byte
+		if body, ok := r[0].(string); ok {
+			text = []byte(body)
+		}
+		want := len(r[1].([]any))
+		if got := MissingProvenance(text); len(got) != want {
+			t.Errorf("%v: got %q missing, want %v", r[0], got, r[1])
+		}
+	}
+}
