@@ -90,6 +90,15 @@ const (
 	ErrInternal         = "internal"          // a panic that was recovered
 )
 
+// The kinds of model call (Record.Route).
+const (
+	RouteChat        = "chat"        // /v1/chat/completions
+	RouteCompletions = "completions" // /v1/completions
+	RouteResponses   = "responses"   // /v1/responses
+	RouteMessages    = "messages"    // /v1/messages
+	RouteOther       = "other"       // another POST below /v1, or an engine's own: timed, its answer is not read
+)
+
 // Where the times of the chunks come from (Record.Stamps).
 const (
 	StampsKernel = "kernel" // the kernel's receive timestamps
@@ -119,6 +128,7 @@ type Record struct {
 
 	Method string
 	Path   string // without the query string
+	Route  string // one of the Route constants; empty: no model call
 	Model  string
 	Engine string // "vllm", "sglang", "trtllm", "llamacpp" or "" where unknown
 	Stream bool

@@ -67,6 +67,7 @@ type wireRecord struct {
 
 	Method string `json:"method"`
 	Path   string `json:"path"`
+	Route  string `json:"route,omitempty"`
 	Model  string `json:"model"`
 	Engine string `json:"engine"`
 	Stream bool   `json:"stream"`
@@ -130,7 +131,7 @@ func (r *Record) wire() *wireRecord {
 		UpstreamWritten: r.UpstreamWritten.wire(), ResponseHead: r.ResponseHead.wire(),
 		FirstOutput: r.FirstOutput.wire(), LastByte: r.LastByte.wire(), Done: r.Done.wire(),
 		Stamps: r.Stamps, ResidenceP50: r.ResidenceP50.wire(), ResidenceMax: r.ResidenceMax.wire(),
-		Method: r.Method, Path: r.Path, Model: r.Model, Engine: r.Engine, Stream: r.Stream,
+		Method: r.Method, Path: r.Path, Route: r.Route, Model: r.Model, Engine: r.Engine, Stream: r.Stream,
 		SamplingClient: r.SamplingClient, SamplingSent: r.SamplingSent, Injected: r.Injected,
 		Status: r.Status, ErrorKind: r.ErrorKind, Error: r.Error, Retries: r.Retries, SawDone: r.SawDone,
 		Finish: r.Finish, StopReason: r.StopReason, Events: r.Events, SpecMissing: r.SpecMissing,
@@ -160,7 +161,7 @@ func (w *wireRecord) record() Record {
 		UpstreamWritten: w.UpstreamWritten.moment(), ResponseHead: w.ResponseHead.moment(),
 		FirstOutput: w.FirstOutput.moment(), LastByte: w.LastByte.moment(), Done: w.Done.moment(),
 		Stamps: w.Stamps, ResidenceP50: w.ResidenceP50.moment(), ResidenceMax: w.ResidenceMax.moment(),
-		Method: w.Method, Path: w.Path, Model: w.Model, Engine: w.Engine, Stream: w.Stream,
+		Method: w.Method, Path: w.Path, Route: w.Route, Model: w.Model, Engine: w.Engine, Stream: w.Stream,
 		SamplingClient: w.SamplingClient, SamplingSent: w.SamplingSent, Injected: w.Injected,
 		Status: w.Status, ErrorKind: w.ErrorKind, Error: w.Error, Retries: w.Retries, SawDone: w.SawDone,
 		Finish: w.Finish, StopReason: w.StopReason, Events: w.Events, SpecMissing: w.SpecMissing,

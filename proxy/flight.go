@@ -31,7 +31,8 @@ type flight struct {
 	route    tap.Route // of the request's path
 	sent     Request   // what Policy made of it
 	client   net.Conn
-	watch    uint64      // number at the watcher; 0 when not armed
+	watch    uint64 // number at the watcher; 0 when not armed
+	observed func(*collector.Record)
 	finished atomic.Bool // the route's last event was passed on
 
 	mu     sync.Mutex

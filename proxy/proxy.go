@@ -29,6 +29,9 @@ import (
 
 // Server is the proxy of one engine.
 type Server struct {
+	// Observer is told of every request; nil is none. It is set before Serve.
+	Observer collector.Observer
+
 	cfg     Config
 	to      endpoint
 	policy  Policy
@@ -139,6 +142,7 @@ func (s *Server) handle(ctx *fasthttp.RequestCtx) {
 	f := s.takeOff(ctx)
 	defer s.recovered(ctx, f)
 	if no := refusal(ctx); no != nil {
+		s.begin(ctx, f)
 		s.fail(ctx, f, no)
 		return
 	}
@@ -147,6 +151,7 @@ func (s *Server) handle(ctx *fasthttp.RequestCtx) {
 	room := s.buffer()
 	defer s.buffers.Put(room)
 	body := s.rewrite(f, room, ctx.Request.Body())
+	s.begin(ctx, f)
 	*buf = s.appendHead((*buf)[:0], ctx, f, len(body))
 
 	f.watch = s.watcher.arm(f.client, f) // before dialing, so that no leaving is missed
@@ -173,7 +178,8 @@ func (s *Server) takeOff(ctx *fasthttp.RequestCtx) *flight {
 	}}
 	f.rec.Labels = labels(h)
 	f.route = tap.RouteOf(f.rec.Path)
-	f.measured = f.rec.Method == fasthttp.MethodPost && (f.route != tap.RouteOther || generates(f.rec.Path))
+	f.rec.Route = routeName(f.rec, f.route)
+	f.measured = f.rec.Route != ""
 	s.flights.add(f)
 	s.counts.requests.Add(1)
 	return f
@@ -352,6 +358,7 @@ func (s *Server) land(f *flight) {
 	rec.Done = collector.At(time.Since(f.start))
 	s.flights.remove(f)
 	s.counts.outcome(rec, f.measured)
+	s.observed(f)
 	if rec.ErrorKind != "" {
 		s.logFailure(rec)
 	}

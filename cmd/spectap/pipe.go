@@ -17,6 +17,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"spectap/collector"
+	"spectap/collector/telemetry"
 	"spectap/proxy"
 	"spectap/sweep"
 )
@@ -35,20 +36,24 @@ type pipe struct {
 	BaseURL string // the server's own host, so that the Host header is right
 	Records *collector.Memory
 
-	server *proxy.Server
-	folder string
-	served chan error
+	watched   *watched
+	transport *http.Transport
+	folder    string
+	served    chan error
 }
 
 // openPipe starts the proxy.
-func openPipe(plan sweep.Config, log zerolog.Logger) (*pipe, error) {
+func (p program) openPipe(plan sweep.Config, log zerolog.Logger) (*pipe, error) {
 	base, err := url.Parse(plan.URL)
 	if err != nil || base.Host == "" {
 		return nil, fmt.Errorf("cannot read --url %q: want http://host:port", collector.StripUserinfo(plan.URL))
 	}
 	var cfg proxy.Config
-	if err := env.ParseWithOptions(&cfg, env.Options{Environment: map[string]string{}}); err != nil {
-		return nil, fmt.Errorf("cannot read the proxy's defaults: %w", err)
+	var observe telemetry.Config
+	for _, each := range []any{&cfg, &observe} {
+		if err := env.ParseWithOptions(each, env.Options{Environment: map[string]string{}}); err != nil {
+			return nil, fmt.Errorf("cannot read the proxy's defaults: %w", err)
+		}
 	}
 	base.User = nil // the sweep's requests carry it as their Authorization
 	cfg.Upstream, cfg.Measure, cfg.KeepTexts = base.String(), "observe", true
@@ -57,27 +62,28 @@ func openPipe(plan sweep.Config, log zerolog.Logger) (*pipe, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	p := &pipe{Records: &collector.Memory{}, BaseURL: "http://" + base.Host, served: make(chan error, 1)}
-	if p.server, err = proxy.New(cfg, p.Records, log); err != nil {
+	pipe := &pipe{Records: &collector.Memory{}, BaseURL: "http://" + base.Host, served: make(chan error, 1)}
+	if pipe.watched, err = p.watch(cfg, observe, pipe.Records, log); err != nil {
 		return nil, err
 	}
-	if p.folder, err = os.MkdirTemp("", "spectap-"); err != nil {
+	if pipe.folder, err = os.MkdirTemp("", "spectap-"); err != nil {
 		return nil, fmt.Errorf("cannot make a folder for the socket: %w; set TMPDIR", err)
 	}
-	socket := filepath.Join(p.folder, "s")
+	socket := filepath.Join(pipe.folder, "s")
 	listener, err := net.Listen("unix", socket)
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("cannot listen on %q: %w; set TMPDIR to a short path", socket, err), os.RemoveAll(p.folder))
+		return nil, errors.Join(fmt.Errorf("cannot listen on %q: %w; set TMPDIR to a short path", socket, err), os.RemoveAll(pipe.folder))
 	}
-	go func() { p.served <- p.server.Serve(listener) }()
-	p.Client = unixClient(socket)
-	return p, nil
+	go func() { pipe.served <- pipe.watched.server.Serve(listener) }()
+	pipe.transport = unixTransport(socket)
+	pipe.Client = &http.Client{Transport: pipe.watched.telemetry.Transport(pipe.transport)}
+	return pipe, nil
 }
 
-// unixClient returns a client that dials the socket whatever the URL says.
-func unixClient(socket string) *http.Client {
+// unixTransport returns a transport that dials the socket whatever the URL says.
+func unixTransport(socket string) *http.Transport {
 	var d net.Dialer
-	return &http.Client{Transport: &http.Transport{
+	return &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return d.DialContext(ctx, "unix", socket)
 		},
@@ -85,19 +91,19 @@ func unixClient(socket string) *http.Client {
 		MaxIdleConns:        0,
 		MaxIdleConnsPerHost: 1 << 16,
 		IdleConnTimeout:     time.Minute,
-	}}
+	}
 }
 
 // Close ends the proxy and removes its folder.
 func (p *pipe) Close() error {
-	p.Client.CloseIdleConnections()
+	p.transport.CloseIdleConnections()
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
-	err := p.server.Shutdown(ctx)
+	err := p.watched.server.Shutdown(ctx)
 	if errors.Is(err, context.DeadlineExceeded) {
 		err = nil // live streams were cancelled
 	}
-	return errors.Join(err, <-p.served, os.RemoveAll(p.folder))
+	return errors.Join(err, <-p.served, p.watched.close(), os.RemoveAll(p.folder))
 }
 
 // newRunID returns a sortable, unique name of a run.

@@ -13,9 +13,11 @@ import (
 
 	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"golang.org/x/term"
 
 	"spectap/collector"
+	"spectap/collector/telemetry"
 	"spectap/proxy"
 )
 
@@ -25,48 +27,72 @@ func (p program) proxyCommand() *cobra.Command {
 		Short: "stand in front of an LLM server and measure every request",
 		Args:  noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
-			var cfg proxy.Config
-			if err := errors.Join(parseSettings(p.env, c.Flags(), &cfg), cfg.Validate()); err != nil {
+			var cfg proxySettings
+			if err := errors.Join(cfg.parse(p.env, c.Flags()), cfg.proxy.Validate(), cfg.telemetry.Validate()); err != nil {
 				return exitError{exitUsage, err}
 			}
 			return p.serve(c.Context(), cfg)
 		},
 	}
-	addSettings(c.Flags(), proxy.Config{})
+	for _, each := range new(proxySettings).all() {
+		addSettings(c.Flags(), each)
+	}
 	c.SetHelpFunc(func(c *cobra.Command, _ []string) {
 		fmt.Fprintf(p.stdout, "%s\n\nUsage:\n  spectap proxy [flags]\n\nFlags (environment variable, unit, default); a flag wins over its variable:\n", c.Short)
-		printSettings(p.stdout, proxy.Config{})
+		for _, each := range new(proxySettings).all() {
+			printSettings(p.stdout, each)
+		}
 	})
 	return c
 }
 
+// proxySettings are all settings of the command, each in the struct of the package that it configures.
+type proxySettings struct {
+	proxy     proxy.Config
+	telemetry telemetry.Config
+	admin     adminConfig
+}
+
+// all lists the structs, in the order of --help and the README.
+func (c *proxySettings) all() []any { return []any{&c.proxy, &c.telemetry, &c.admin} }
+
+// parse fills all structs and reports all bad values.
+func (c *proxySettings) parse(environ map[string]string, flags *pflag.FlagSet) error {
+	var errs []error
+	for _, each := range c.all() {
+		errs = append(errs, parseSettings(environ, flags, each))
+	}
+	return errors.Join(errs...)
+}
+
 // serve runs the proxy and its admin port until the context ends, then drains.
-func (p program) serve(ctx context.Context, cfg proxy.Config) error {
-	log := newLogger(p.stderr, cfg.LogLevel, cfg.LogFormat)
-	for _, text := range cfg.Warnings() {
+func (p program) serve(ctx context.Context, cfg proxySettings) error {
+	log := newLogger(p.stderr, cfg.proxy.LogLevel, cfg.proxy.LogFormat)
+	for _, text := range cfg.proxy.Warnings() {
 		log.Warn().Str("setting", text).Msg("a setting may hurt")
 	}
-	sink, err := recordsSink(cfg, log)
+	sink, err := recordsSink(cfg.proxy, log)
 	if err != nil {
 		return exitError{exitUsage, err}
 	}
-	server, err := proxy.New(cfg, sink, log)
+	w, err := p.watch(cfg.proxy, cfg.telemetry, sink, log)
 	if err != nil {
 		return exitError{exitUsage, errors.Join(err, sink.Close())}
 	}
-	data, err := proxy.Listen(cfg.Listen)
+	data, err := proxy.Listen(cfg.proxy.Listen)
 	if err != nil {
 		return exitError{exitUsage, fmt.Errorf("cannot listen for clients: %w; choose another --listen", err)}
 	}
-	admin, err := listenAdmin(cfg.Admin)
+	admin, err := listenAdmin(cfg.proxy.Admin)
 	if err != nil {
 		return exitError{exitUsage, errors.Join(err, data.Close())}
 	}
-	log.Info().Stringer("listen", data.Addr()).Str("admin", addressOf(admin)).Str("upstream", collector.StripUserinfo(cfg.Upstream)).Str("measure", cfg.Measure).Msg("proxy is listening")
-	err = serveUntil(ctx, server, data, admin, cfg.DrainTimeout)
+	log.Info().Stringer("listen", data.Addr()).Str("admin", addressOf(admin)).Str("upstream", collector.StripUserinfo(cfg.proxy.Upstream)).Str("measure", cfg.proxy.Measure).Msg("proxy is listening")
+	err = serveUntil(ctx, w.server, w.admin(cfg.admin), data, admin, cfg.proxy.DrainTimeout)
 	if closed := sink.Close(); closed != nil {
 		err = errors.Join(err, fmt.Errorf("cannot write all records: %w", closed))
 	}
+	err = errors.Join(err, w.close())
 	if err != nil {
 		return exitError{exitFailed, err}
 	}
@@ -96,8 +122,8 @@ func addressOf(l net.Listener) string {
 
 // serveUntil serves both ports until the context ends or one of them fails.
 // Without an admin port, admin is nil. The admin port goes last, so that /readyz says that the proxy is draining.
-func serveUntil(ctx context.Context, server *proxy.Server, data, admin net.Listener, drain time.Duration) error {
-	adminServer := &http.Server{Handler: server.Admin(), ReadHeaderTimeout: 10 * time.Second}
+func serveUntil(ctx context.Context, server *proxy.Server, handler http.Handler, data, admin net.Listener, drain time.Duration) error {
+	adminServer := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}
 	failed := make(chan error, 2)
 	go func() { failed <- server.Serve(data) }()
 	if admin != nil {

@@ -10,8 +10,6 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
-
-	"spectap/proxy"
 )
 
 var update = flag.Bool("update", false, "rewrite the README's generated tables")
@@ -31,7 +29,11 @@ func readme(t *testing.T) string {
 func TestReadmeSettings(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("| variable | flag | default | unit | meaning |\n|---|---|---|---|---|\n")
-	for _, s := range settingsOf(proxy.Config{}) {
+	var settings []setting
+	for _, each := range new(proxySettings).all() {
+		settings = append(settings, settingsOf(each)...)
+	}
+	for _, s := range settings {
 		def := "`" + s.Default + "`"
 		if s.Default == "" {
 			def = ""

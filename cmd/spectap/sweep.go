@@ -165,7 +165,7 @@ func (p program) runPlan(ctx context.Context, plan *sweep.Plan, log zerolog.Logg
 	if log.GetLevel() == zerolog.WarnLevel {
 		quiet = log.Level(zerolog.ErrorLevel) // the sweep itself says which requests failed
 	}
-	pipe, err := openPipe(plan.Config, quiet)
+	pipe, err := p.openPipe(plan.Config, quiet)
 	if err != nil {
 		return sweep.Result{}, err
 	}

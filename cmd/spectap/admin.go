@@ -1,0 +1,91 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/pprof"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"spectap/collector"
+	"spectap/collector/live"
+	"spectap/collector/telemetry"
+	"spectap/proxy"
+)
+
+// adminConfig are the settings of the admin port that no package owns.
+type adminConfig struct {
+	Pprof bool `env:"SPECTAP_PPROF" envDefault:"false" unit:"true or false" help:"serve Go's profiles at /debug/pprof on the admin port; a heap dump can hold prompts"`
+}
+
+// flushTimeout is how long telemetry may take to export what it has at the end.
+const flushTimeout = 5 * time.Second
+
+// watched is a proxy and what looks on at it.
+type watched struct {
+	server    *proxy.Server
+	telemetry *telemetry.Telemetry
+	page      *live.Page
+}
+
+// watch makes a proxy whose Records go to sink, to the live page, and through
+// telemetry to spans and metrics. The caller closes sink.
+func (p program) watch(cfg proxy.Config, observe telemetry.Config, sink collector.Sink, log zerolog.Logger) (*watched, error) {
+	w := &watched{}
+	w.page = live.New(live.Config{State: func() live.State { return pageState(w.server) }, Now: time.Now})
+	var err error
+	if w.server, err = proxy.New(cfg, collector.Tee{sink, w.page}, log); err != nil {
+		return nil, err
+	}
+	observe.Upstream, observe.Version, observe.Env, observe.Log = cfg.Upstream, version(), p.env, log
+	observe.State = func() telemetry.State { return metricState(w.server.Status()) }
+	if w.telemetry, err = telemetry.New(observe); err != nil {
+		return nil, errors.Join(err, w.server.Shutdown(context.Background()))
+	}
+	w.server.Observer = w.telemetry
+	return w, nil
+}
+
+// close exports what telemetry still has and ends the live page. The server was shut down before.
+func (w *watched) close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), flushTimeout)
+	defer cancel()
+	return errors.Join(w.page.Close(), w.telemetry.Shutdown(ctx))
+}
+
+// admin returns the handler of the admin port: probes and status of the proxy,
+// /metrics, and the live page at / with its stream.
+func (w *watched) admin(cfg adminConfig) http.Handler {
+	mux := http.NewServeMux()
+	probes := w.server.Admin()
+	for _, path := range []string{"/livez", "/readyz", "/status"} {
+		mux.Handle(path, probes)
+	}
+	mux.Handle("GET /metrics", w.telemetry.Metrics())
+	mux.Handle("/", w.page.Handler())
+	if cfg.Pprof {
+		mux.HandleFunc("/debug/pprof/", pprof.Index)
+		mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
+		mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
+		mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
+		mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
+	}
+	return mux
+}
+
+func metricState(s proxy.Status) telemetry.State {
+	return telemetry.State{
+		InFlight: s.InFlight, ClientConnections: s.ClientConnections, IdleUpstream: s.IdleUpstream,
+		Retries: s.Retries, Refused: s.Refused, Panics: s.Panics, SinkDrops: s.SinkDrops,
+	}
+}
+
+func pageState(s *proxy.Server) live.State {
+	st := s.Status()
+	return live.State{
+		Version: version(), Upstream: collector.StripUserinfo(st.Upstream), Engine: st.Engine, Measure: st.Measure,
+		Draining: st.Draining, InFlight: st.InFlight, SinkDrops: st.SinkDrops,
+	}
+}

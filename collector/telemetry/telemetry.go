@@ -1,0 +1,96 @@
+// Package telemetry makes OpenTelemetry spans and metrics of Records. It is the
+// only package that knows the OpenTelemetry SDK. No call of it stands on the
+// path of a token: spans are opened before a request goes upstream, because
+// their ids must exist by then, and ended from the complete Record.
+//
+//	proxy ── Begin ──▶ spans opened, traceparent set
+//	      ── end(Record) ──┬──▶ metrics ──▶ /metrics, OTLP
+//	                       └──▶ queue ──▶ spans with the Record's times ──▶ OTLP
+//
+// Start with New.
+package telemetry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+
+	"github.com/rs/zerolog"
+
+	"spectap/collector"
+)
+
+// Config is what the standard variables of OpenTelemetry do not say.
+type Config struct {
+	Provider    string `env:"SPECTAP_GENAI_PROVIDER" envDefault:"vllm" unit:"name" help:"gen_ai.provider.name of spans and metrics"`
+	ChunkEvents int    `env:"SPECTAP_TRACE_CHUNKS" envDefault:"0" unit:"events" help:"most chunk events on a span, beside the first output; costs time and space with each"`
+
+	Upstream string            // the engine's URL, for server.address and server.port
+	Version  string            // of spectap
+	Env      map[string]string // the process's environment: the OTEL_ variables that the SDK does not read itself
+	State    func() State      // of the proxy, at the time of a scrape; nil is none
+	Log      zerolog.Logger
+}
+
+// MaxChunkEvents is the largest Config.ChunkEvents: tracing backends keep 128 events a span.
+const MaxChunkEvents = 127
+
+// Validate returns all problems of the settings at once.
+func (c Config) Validate() error {
+	if c.ChunkEvents < 0 || c.ChunkEvents > MaxChunkEvents {
+		return fmt.Errorf("cannot use SPECTAP_TRACE_CHUNKS (--trace_chunks) %q: want 0 to %d", strconv.Itoa(c.ChunkEvents), MaxChunkEvents)
+	}
+	return nil
+}
+
+// State is what a proxy knows beside Records.
+type State struct {
+	InFlight, ClientConnections, IdleUpstream int
+	Retries, Refused, Panics, SinkDrops       uint64 // since the start
+}
+
+// Telemetry turns Records into spans and metrics. It implements
+// collector.Observer.
+type Telemetry struct {
+	traces  *traces // nil where tracing is off
+	metrics *metrics
+}
+
+// New reads the standard variables and starts the exporters that they ask for.
+// The error names every variable whose value cannot be used.
+func New(cfg Config) (*Telemetry, error) {
+	traces, tracesErr := newTraces(cfg)
+	metrics, metricsErr := newMetrics(cfg)
+	t := &Telemetry{traces: traces, metrics: metrics}
+	if err := errors.Join(tracesErr, metricsErr); err != nil {
+		return nil, errors.Join(err, t.Shutdown(context.Background()))
+	}
+	return t, nil
+}
+
+// Begin implements collector.Observer.
+func (t *Telemetry) Begin(rec *collector.Record, h collector.Headers) func(*collector.Record) {
+	ctx, end := t.traces.begin(rec, h)
+	return func(rec *collector.Record) {
+		t.metrics.observe(ctx, rec)
+		if end != nil {
+			end(rec)
+		}
+	}
+}
+
+// Transport returns a transport that opens a span around every request of a
+// client of ours and sends its context along; base itself where tracing is off.
+func (t *Telemetry) Transport(base http.RoundTripper) http.RoundTripper {
+	return t.traces.transport(base)
+}
+
+// Metrics returns the handler of /metrics: Prometheus text.
+func (t *Telemetry) Metrics() http.Handler { return t.metrics.handler() }
+
+// Shutdown exports what is queued, until ctx ends.
+func (t *Telemetry) Shutdown(ctx context.Context) error {
+	return errors.Join(t.traces.shutdown(ctx), t.metrics.shutdown(ctx))
+}
