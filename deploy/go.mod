@@ -1,0 +1,3 @@
+module spectap/deploy
+
+go 1.26.0
