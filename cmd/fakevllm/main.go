@@ -2,6 +2,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"flag"
 	"fmt"
@@ -61,6 +62,8 @@ func parse(args []string, errw io.Writer) (*options, error) {
 	fs.DurationVar(&o.cfg.StepPerRequest, "step_per_request", 100*time.Microsecond, "more for each other running request")
 	fs.IntVar(&o.cfg.StreamInterval, "stream_interval", 1, "tokens that pile up before an event")
 	fs.BoolVar(&o.cfg.NoSpecStats, "no_spec_stats", false, "report no per-request statistics")
+	fs.StringVar(&o.cfg.TracesEndpoint, "otlp_traces_endpoint", "", "OTLP/HTTP collector that gets a span of every finished sequence, as JSON: the whole `URL`, as http://127.0.0.1:4318/v1/traces")
+	fs.StringVar(&o.cfg.ServiceName, "otlp_service_name", cmp.Or(os.Getenv("OTEL_SERVICE_NAME"), "vllm"), "service.name of the spans; $OTEL_SERVICE_NAME where it is set")
 	fs.StringVar(&o.cfg.Fault, "fault", "", "scripted fault of every request: `name`, name@n, name@n/m for every m-th (a request's X-Fake-Fault header wins): "+fakevllm.FaultNames())
 	if err := fs.Parse(underscored(args)); err != nil {
 		return nil, err

@@ -45,6 +45,9 @@ type Config struct {
 	NoSpecStats bool      // no per-request statistics, as before vLLM 0.29
 	Fault       string    // a scripted fault for every request, or "name@n/m" for every m-th
 	Truth       io.Writer // truth.jsonl; one Write a line
+
+	TracesEndpoint string // OTLP/HTTP collector of a span a finished sequence, as http://127.0.0.1:4318/v1/traces; empty: no spans
+	ServiceName    string // service.name of the spans; empty: "vllm"
 }
 
 // Engine is a running simulated engine.
@@ -55,6 +58,7 @@ type Engine struct {
 	started int64           // Unix seconds
 	ctx     context.Context // ends with Close
 	stop    context.CancelFunc
+	tracer  *tracer
 	busy    sync.RWMutex // read-locked by every generation, so that Close waits for its log line
 
 	mu       sync.Mutex // guards what follows
@@ -86,7 +90,11 @@ func New(cfg Config) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &Engine{cfg: cfg, fault: f, started: time.Now().Unix()}
+	tracer, err := newTracer(cfg.TracesEndpoint, cfg.ServiceName)
+	if err != nil {
+		return nil, err
+	}
+	e := &Engine{cfg: cfg, fault: f, tracer: tracer, started: time.Now().Unix()}
 	e.counters = counters{perPos: make([]int, cfg.DraftLength), finished: map[string]int{}}
 	e.ctx, e.stop = context.WithCancel(context.Background())
 	e.srv.Handler = http.HandlerFunc(e.handle)
@@ -103,12 +111,14 @@ func (e *Engine) Serve(ln net.Listener) error {
 	return nil
 }
 
-// Close cuts what is running and returns the first error of the truth log.
+// Close cuts what is running, sends the spans that are queued, and returns the
+// first error of the truth log.
 func (e *Engine) Close() error {
 	e.stop()
 	err := e.srv.Close()
 	e.busy.Lock()
 	defer e.busy.Unlock()
+	e.tracer.close()
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return errors.Join(err, e.truthErr)
@@ -140,6 +150,8 @@ func (e *Engine) handle(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	switch {
+	case r.Method == "HEAD" && r.URL.Path == "/metrics": // a mounted application answers what its route does not
+		w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
 	case r.Method != method:
 		w.Header().Set("Allow", method)
 		respond(w, 405, "application/json", `{"detail":"Method Not Allowed"}`)
@@ -172,6 +184,7 @@ type Truth struct {
 	Status       int     `json:"status"`
 	PromptTokens int     `json:"prompt_tokens"`
 	BlockDropped bool    `json:"block_dropped"` // the statistics were lost and the last two steps merged
+	Traceparent  string  `json:"traceparent"`   // as it came
 }
 
 // log appends t to the truth log: one Write call, one whole line.

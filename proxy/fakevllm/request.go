@@ -19,6 +19,7 @@ type request struct {
 	MaxTokens   int                           `json:"max_tokens"`
 	MaxNew      *int                          `json:"max_completion_tokens"`
 	Temperature float64                       `json:"temperature"`
+	TopP        float64                       `json:"top_p"`
 	MinP        float64                       `json:"min_p"`
 	N           int
 	Seed        any
@@ -73,7 +74,7 @@ func invalid(param, message string) *apiError {
 // read parses a request and chooses its fault: its header's, else the engine's if
 // it is its turn. The error is what vLLM would answer.
 func (e *Engine) read(r *http.Request) (*request, *apiError) {
-	q := &request{chat: r.URL.Path == "/v1/chat/completions", MaxTokens: 16, Temperature: 1, N: 1, SkipSpecial: true}
+	q := &request{chat: r.URL.Path == "/v1/chat/completions", MaxTokens: 16, Temperature: 1, TopP: 1, N: 1, SkipSpecial: true}
 	if q.chat {
 		q.MaxTokens = e.cfg.MaxModelLen
 	}

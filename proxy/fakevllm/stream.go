@@ -22,6 +22,9 @@ type generation struct {
 	held step // executed, not yet in an event
 	sent int  // tokens in events
 
+	id             string    // of the response
+	arrived, first time.Time // the request, and the first token
+
 	head    string // the members of a body or an event before the choices
 	events  int    // so far
 	pending string // text to write
@@ -32,8 +35,9 @@ type generation struct {
 func (e *Engine) generate(w http.ResponseWriter, r *http.Request) {
 	e.busy.RLock()
 	defer e.busy.RUnlock()
+	arrived := time.Now()
 	q, refused := e.read(r)
-	t := &Truth{RequestID: r.Header.Get("X-Request-Id"), Fault: q.fault.name, Status: 200, PromptTokens: q.promptTokens,
+	t := &Truth{RequestID: r.Header.Get("X-Request-Id"), Fault: q.fault.name, Status: 200, PromptTokens: q.promptTokens, Traceparent: r.Header.Get("Traceparent"),
 		Histogram: make([]int, e.cfg.DraftLength+1), ChunkLengths: []int{}, WriteUnixNs: []int64{}}
 	if refused != nil && !refused.inBand {
 		t.Status = refused.status
@@ -41,7 +45,7 @@ func (e *Engine) generate(w http.ResponseWriter, r *http.Request) {
 		respond(w, refused.status, "application/json", refused.json(errorBody))
 		return
 	}
-	g := &generation{e: e, q: q, t: t, ctx: r.Context(), w: w, r: newReply(&e.cfg, q)}
+	g := &generation{e: e, q: q, t: t, arrived: arrived, ctx: r.Context(), w: w, r: newReply(&e.cfg, q)}
 	g.head, t.BlockDropped = g.begin(), g.r.dropped
 	answer := g.run
 	if q.streams() {
@@ -51,6 +55,7 @@ func (e *Engine) generate(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case g.done():
 		t.Finish = g.r.finish
+		e.tracer.finished(g, r.Header)
 	case t.Fault == "" && e.ctx.Err() != nil:
 		t.Fault = "closed"
 	case t.Fault == "" && err != nil:
@@ -76,8 +81,8 @@ func (g *generation) begin() string {
 	case g.q.chat:
 		id, object = "chatcmpl-", "chat.completion"
 	}
-	id += cmp.Or(g.t.RequestID, fmt.Sprintf("%016x", rand.Uint64()))
-	return fmt.Sprintf(`{"id":%s,"object":"%s","created":%d,"model":%s,"choices":[`, text(id), object, time.Now().Unix(), text(g.e.cfg.Model))
+	g.id = id + cmp.Or(g.t.RequestID, fmt.Sprintf("%016x", rand.Uint64()))
+	return fmt.Sprintf(`{"id":%s,"object":"%s","created":%d,"model":%s,"choices":[`, text(g.id), object, time.Now().Unix(), text(g.e.cfg.Model))
 }
 
 // stream writes the events; the head goes out at once, long before the first of them.
@@ -136,6 +141,9 @@ func (g *generation) done() bool { return g.next == len(g.r.steps) }
 func (g *generation) execute() {
 	st := g.r.steps[g.next]
 	n := len(st.ids)
+	if g.next == 0 {
+		g.first = time.Now()
+	}
 	g.t.Completion += n
 	switch {
 	case st.drafted:
