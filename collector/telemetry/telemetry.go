@@ -64,7 +64,7 @@ func New(cfg Config) (*Telemetry, error) {
 	traces, tracesErr := newTraces(cfg)
 	metrics, metricsErr := newMetrics(cfg)
 	t := &Telemetry{traces: traces, metrics: metrics}
-	if err := errors.Join(tracesErr, metricsErr); err != nil {
+	if err := distinct(tracesErr, metricsErr); err != nil {
 		return nil, errors.Join(err, t.Shutdown(context.Background()))
 	}
 	return t, nil
