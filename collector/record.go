@@ -114,6 +114,8 @@ type Record struct {
 	RequestID   string // the client's X-Request-ID, passed on as it came
 	ResponseID  string // "id" of the response
 	Labels      Labels
+	NamedBy     string // what named Labels.Conversation: one of the Named constants, "" where nothing did
+	SetApart    string // why the request is in no figure: one of the Apart constants; "": it may be
 	Traceparent string // as sent upstream
 
 	Start           time.Time // wall clock when the request was fully read; TTFT counts from here
@@ -151,11 +153,12 @@ type Record struct {
 	Spec        *Spec  // nil: SpecMissing says why
 	SpecMissing string
 
-	RequestBytes  int    // body as the client sent it
-	ResponseBytes int    // body as the upstream sent it
-	UserHash      string // hash of the first user message; only where a question file is in use
-	Prompt        string // the last user message; only when texts are kept
-	Reply         string // content of the first choice; only when texts are kept
-	Reasoning     string // reasoning of the first choice; only when texts are kept
+	RequestBytes  int     // body as the client sent it
+	ResponseBytes int     // body as the upstream sent it
+	UserHash      string  // hash of the first user message; only where a question file is in use
+	Thread        *Thread // hashes by which the turns of a conversation find each other; only with UserHash
+	Prompt        string  // the last user message; only when texts are kept
+	Reply         string  // content of the first choice; only when texts are kept
+	Reasoning     string  // reasoning of the first choice; only when texts are kept
 	Warnings      []string
 }

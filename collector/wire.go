@@ -47,6 +47,8 @@ type wireRecord struct {
 	RequestID  string     `json:"x_request_id"`
 	ResponseID string     `json:"response_id"`
 	Labels     wireLabels `json:"labels"`
+	NamedBy    string     `json:"named_by,omitempty"`
+	SetApart   string     `json:"set_apart,omitempty"`
 	Trace      string     `json:"traceparent,omitempty"`
 
 	Start           *int64   `json:"start_unix_ns"`
@@ -96,6 +98,7 @@ type wireRecord struct {
 	RequestBytes  int      `json:"request_bytes"`
 	ResponseBytes int      `json:"response_bytes"`
 	UserHash      string   `json:"user_hash,omitempty"`
+	Thread        *Thread  `json:"thread,omitempty"`
 	Prompt        string   `json:"prompt,omitempty"`
 	Reply         string   `json:"reply,omitempty"`
 	Reasoning     string   `json:"reasoning,omitempty"`
@@ -127,7 +130,7 @@ func (r *Record) UnmarshalJSON(b []byte) error {
 func (r *Record) wire() *wireRecord {
 	w := &wireRecord{
 		Schema: SchemaRecord, ID: r.ID, RequestID: r.RequestID, ResponseID: r.ResponseID,
-		Labels: r.Labels.wire(), Trace: r.Traceparent,
+		Labels: r.Labels.wire(), NamedBy: r.NamedBy, SetApart: r.SetApart, Trace: r.Traceparent,
 		UpstreamWritten: r.UpstreamWritten.wire(), ResponseHead: r.ResponseHead.wire(),
 		FirstOutput: r.FirstOutput.wire(), LastByte: r.LastByte.wire(), Done: r.Done.wire(),
 		Stamps: r.Stamps, ResidenceP50: r.ResidenceP50.wire(), ResidenceMax: r.ResidenceMax.wire(),
@@ -135,7 +138,7 @@ func (r *Record) wire() *wireRecord {
 		SamplingClient: r.SamplingClient, SamplingSent: r.SamplingSent, Injected: r.Injected,
 		Status: r.Status, ErrorKind: r.ErrorKind, Error: r.Error, Retries: r.Retries, SawDone: r.SawDone,
 		Finish: r.Finish, StopReason: r.StopReason, Events: r.Events, SpecMissing: r.SpecMissing,
-		RequestBytes: r.RequestBytes, ResponseBytes: r.ResponseBytes, UserHash: r.UserHash,
+		RequestBytes: r.RequestBytes, ResponseBytes: r.ResponseBytes, UserHash: r.UserHash, Thread: r.Thread,
 		Prompt: r.Prompt, Reply: r.Reply, Reasoning: r.Reasoning, Warnings: r.Warnings,
 	}
 	if !r.Start.IsZero() {
@@ -157,7 +160,7 @@ func (r *Record) wire() *wireRecord {
 func (w *wireRecord) record() Record {
 	r := Record{
 		ID: w.ID, RequestID: w.RequestID, ResponseID: w.ResponseID,
-		Labels: w.Labels.labels(), Traceparent: w.Trace,
+		Labels: w.Labels.labels(), NamedBy: w.NamedBy, SetApart: w.SetApart, Traceparent: w.Trace,
 		UpstreamWritten: w.UpstreamWritten.moment(), ResponseHead: w.ResponseHead.moment(),
 		FirstOutput: w.FirstOutput.moment(), LastByte: w.LastByte.moment(), Done: w.Done.moment(),
 		Stamps: w.Stamps, ResidenceP50: w.ResidenceP50.moment(), ResidenceMax: w.ResidenceMax.moment(),
@@ -165,7 +168,7 @@ func (w *wireRecord) record() Record {
 		SamplingClient: w.SamplingClient, SamplingSent: w.SamplingSent, Injected: w.Injected,
 		Status: w.Status, ErrorKind: w.ErrorKind, Error: w.Error, Retries: w.Retries, SawDone: w.SawDone,
 		Finish: w.Finish, StopReason: w.StopReason, Events: w.Events, SpecMissing: w.SpecMissing,
-		RequestBytes: w.RequestBytes, ResponseBytes: w.ResponseBytes, UserHash: w.UserHash,
+		RequestBytes: w.RequestBytes, ResponseBytes: w.ResponseBytes, UserHash: w.UserHash, Thread: w.Thread,
 		Prompt: w.Prompt, Reply: w.Reply, Reasoning: w.Reasoning, Warnings: w.Warnings,
 	}
 	if w.Start != nil {

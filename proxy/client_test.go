@@ -128,7 +128,7 @@ func TestLabelsOfUnlabelled(t *testing.T) {
 	up := answering(t, func(*http.Request) string { return withLength("200 OK", "application/json", "{}") })
 	const twoTurns = `{"messages":[{"role":"user","content":"abc"},{"role":"assistant","content":"x"},{"role":"user","content":"d"}]}`
 	const hash = "ba7816bf8f01cfea414140de5dae2223"
-	f := func(keep bool, conversation, question, userHash string, headers ...string) {
+	f := func(keep bool, namedBy, conversation, question, userHash string, headers ...string) {
 		t.Helper()
 		cfg := testConfig(t, upstreamOf(up))
 		cfg.HashUser = keep
@@ -137,13 +137,13 @@ func TestLabelsOfUnlabelled(t *testing.T) {
 		c.send(post(chatPath, twoTurns, headers...))
 		body(t, c.answer("POST"))
 		rec := p.recs.next(t)
-		if l := rec.Labels; l.Conversation != conversation || l.Question != question || l.Turn != 1 || !l.HasTurn || rec.UserHash != userHash {
+		if l := rec.Labels; rec.NamedBy != namedBy || l.Conversation != conversation || l.Question != question || l.Turn != 1 || !l.HasTurn || rec.UserHash != userHash {
 			t.Errorf("%v: got %+v, hash %q; want %q, %q, turn 1, %q", headers, l, rec.UserHash, conversation, question, userHash)
 		}
 	}
-	f(false, "", "", "")
-	f(true, "", hash, hash)
-	f(true, "s", hash, hash, "X-Session-Affinity: s")
-	f(true, "c", hash, hash, "X-Session-Affinity: s", "X-Correlation-ID: c")
-	f(true, "b", "q1", hash, "X-Correlation-ID: c", "baggage: spectap.conversation=b,spectap.question=q1")
+	f(false, "", "", "", "")
+	f(true, "", "", hash, hash)
+	f(true, "x-session-affinity", "s", hash, hash, "X-Session-Affinity: s")
+	f(true, "x-correlation-id", "c", hash, hash, "X-Session-Affinity: s", "X-Correlation-ID: c")
+	f(true, "baggage", "b", "q1", hash, "X-Correlation-ID: c", "baggage: spectap.conversation=b,spectap.question=q1")
 }

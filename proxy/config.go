@@ -37,7 +37,7 @@ type Config struct {
 
 	Records   string `env:"SPECTAP_RECORDS" unit:"file" help:"append one JSON line a request to this file"`
 	KeepTexts bool   `env:"SPECTAP_KEEP_TEXTS" envDefault:"false" unit:"true or false" help:"keep prompts and replies in the records"`
-	HashUser  bool   `env:"SPECTAP_HASH_USER" envDefault:"false" unit:"true or false" help:"keep a hash of the first user message in the records, as the question of requests without a label; it recognises a question file's questions, and lets anyone who has a text check for it"`
+	HashUser  bool   `env:"SPECTAP_HASH_USER" envDefault:"false" unit:"true or false" help:"keep hashes of the user messages and of the reply in the records: of the first one as the question of requests without a label, of all to join the turns of a conversation; they recognise a question file's questions, and let anyone who has a text check for it"`
 
 	StallTimeout   time.Duration `env:"SPECTAP_STALL_TIMEOUT" envDefault:"0s" unit:"duration, 0 = none" help:"give up on an answer that brings no data for so long; keep-alive comments do not count"`
 	ConnectTimeout time.Duration `env:"SPECTAP_CONNECT_TIMEOUT" envDefault:"5s" unit:"duration" help:"limit of one connection attempt to the engine"`

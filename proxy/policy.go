@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 
+	"spectap/collector"
 	"spectap/proxy/tap"
 )
 
@@ -28,8 +29,9 @@ type Policy struct {
 	// name is max_completion_tokens on chat and max_tokens on completions, and
 	// on chat the client has set it by either name.
 	MaxTokens int
-	KeepText  bool // fill Request.Prompt
-	HashUser  bool // fill Request.UserHash
+	KeepText  bool   // fill Request.Prompt
+	HashUser  bool   // fill Request.UserHash and Thread
+	HashKey   []byte // of the hashes; nil: none
 }
 
 var bom = []byte("\xef\xbb\xbf")
@@ -101,7 +103,8 @@ func (p Policy) describe(req *Request, m members, route tap.Route) {
 	user := readUser(m, route)
 	req.UserTurns = user.count
 	if p.HashUser && user.count > 0 {
-		req.UserHash = hashText(textOf(user.first))
+		req.Thread = p.thread(m, route, user)
+		req.UserHash = collector.HashText(p.HashKey, textOf(user.first))
 	}
 	if p.KeepText {
 		req.Prompt = textOf(user.last)

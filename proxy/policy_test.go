@@ -9,6 +9,7 @@ import (
 	"slices"
 	"testing"
 
+	"spectap/collector"
 	"spectap/proxy/tap"
 )
 
@@ -151,7 +152,7 @@ func TestApplyReadsUserTexts(t *testing.T) {
 		_, req := apply(p, body, route, EngineVLLM)
 		want := ""
 		if turns > 0 {
-			want = hashText(first)
+			want = collector.HashText(nil, first)
 		}
 		if req.UserTurns != turns || req.UserHash != want || req.Prompt != last {
 			t.Errorf("%s: %d turns, hash %s, prompt %q, want %d, %s, %q", body, req.UserTurns, req.UserHash, req.Prompt, turns, want, last)
@@ -166,8 +167,8 @@ func TestApplyReadsUserTexts(t *testing.T) {
 	f(tap.RouteCompletions, `{"prompt":["p","q"]}`, 1, "p", "p")
 	f(tap.RouteCompletions, `{"prompt":[1,2]}`, 1, "[1,2]", "[1,2]")
 	f(tap.RouteCompletions, `{}`, 0, "", "")
-	if got, want := hashText("abc"), "ba7816bf8f01cfea414140de5dae2223"; got != want { // SHA-256 of "abc", FIPS 180-2 B.1
-		t.Errorf("hashText(abc) = %s, want %s", got, want)
+	if got, want := collector.HashText(nil, "abc"), "ba7816bf8f01cfea414140de5dae2223"; got != want { // SHA-256 of "abc", FIPS 180-2 B.1
+		t.Errorf("HashText(abc) = %s, want %s", got, want)
 	}
 }
 

@@ -176,7 +176,7 @@ func (s *Server) takeOff(ctx *fasthttp.RequestCtx) *flight {
 		Traceparent:  string(h.Peek("traceparent")),
 		RequestBytes: len(ctx.Request.Body()),
 	}}
-	f.rec.Labels = labels(h)
+	f.rec.Labels, f.rec.NamedBy = labels(h)
 	f.route = tap.RouteOf(f.rec.Path)
 	f.rec.Route = routeName(f.rec, f.route)
 	f.measured = f.rec.Route != ""
@@ -186,15 +186,21 @@ func (s *Server) takeOff(ctx *fasthttp.RequestCtx) *flight {
 }
 
 // labels reads who sent a request: from baggage, else from the headers by which
-// clients name their conversations.
-func labels(h *fasthttp.RequestHeader) collector.Labels {
-	l := LabelsFromBaggage(bytes.Join(h.PeekAll("Baggage"), []byte{','}))
-	for _, name := range []string{"X-Correlation-Id", "X-Session-Affinity"} {
-		if l.Conversation == "" {
-			l.Conversation = string(h.Peek(name))
+// clients name their conversations. by says which of them named the conversation.
+func labels(h *fasthttp.RequestHeader) (l collector.Labels, by string) {
+	l = LabelsFromBaggage(bytes.Join(h.PeekAll("Baggage"), []byte{','}))
+	if l.Conversation != "" {
+		return l, collector.NamedByBaggage
+	}
+	for _, header := range []struct{ name, by string }{
+		{"X-Correlation-Id", collector.NamedByCorrelation}, {"X-Session-Affinity", collector.NamedByAffinity},
+	} {
+		if value := h.Peek(header.name); len(value) > 0 {
+			l.Conversation = string(value)
+			return l, header.by
 		}
 	}
-	return l
+	return l, ""
 }
 
 // rewrite applies the policy; a new body stands in room. A panic in it costs
@@ -223,7 +229,7 @@ func (s *Server) rewrite(f *flight, room *[]byte, body []byte) (out []byte) {
 func describe(rec *collector.Record, req *Request, engine Engine) {
 	rec.Engine, rec.Model, rec.Stream = string(engine), req.Model, req.Stream
 	rec.SamplingClient, rec.SamplingSent, rec.Injected = req.SamplingClient, req.SamplingSent, req.Injected
-	rec.UserHash, rec.Prompt = req.UserHash, req.Prompt
+	rec.UserHash, rec.Thread, rec.Prompt = req.UserHash, req.Thread, req.Prompt
 	if !rec.Labels.HasTurn && req.UserTurns > 0 { // clients go on after a failed turn, so replies do not count
 		rec.Labels.Turn, rec.Labels.HasTurn = req.UserTurns-1, true
 	}
@@ -300,7 +306,7 @@ func (b *stream) tapBody() {
 		}
 	}()
 	s, h := b.s, &b.x.head
-	options := tap.Options{Route: b.f.route, KeepText: s.cfg.KeepTexts, Choices: b.f.sent.Choices}
+	options := tap.Options{Route: b.f.route, KeepText: s.cfg.KeepTexts || s.cfg.HashUser, Choices: b.f.sent.Choices}
 	if t, ok := s.taps.Get().(*tap.Tap); ok {
 		t.Reset(options)
 		b.tap = t

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"spectap/collector"
 	"spectap/proxy/tap"
 )
 
@@ -21,9 +22,10 @@ type Request struct {
 	Injected       []string                   // names of the members added or changed, sorted
 	Asked          Asked                      // what has to be taken out of the answer again
 
-	UserTurns int    // messages of the role user; 1 for completions with a prompt
-	UserHash  string // hex of the first 16 bytes of SHA-256 over the first user message's text; only with Policy.HashUser
-	Prompt    string // text of the last user message; only with Policy.KeepText
+	UserTurns int               // messages of the role user; 1 for completions with a prompt
+	UserHash  string            // collector.HashText of the first user message's text; only with Policy.HashUser
+	Thread    *collector.Thread // hashes of the messages; only with Policy.HashUser
+	Prompt    string            // text of the last user message; only with Policy.KeepText
 
 	Rewritten bool   // the body sent upstream differs from the client's
 	Problem   string // why a body that the policy would have changed went on unchanged; ""

@@ -340,6 +340,7 @@ func (b *stream) fill(complete bool) {
 	}()
 	b.tap.End(time.Since(b.f.start), complete)
 	b.tap.Fill(rec)
+	b.s.hashReply(rec)
 	b.s.taps.Put(b.tap)
 	b.tap = nil
 }

@@ -1,8 +1,6 @@
 package proxy
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"strings"
 
 	"spectap/proxy/tap"
@@ -28,7 +26,7 @@ func readUser(m members, route tap.Route) userTexts {
 		return u
 	}
 	_, _ = tap.Elements(messages, 0, func(message []byte) bool {
-		if content, ok := userContent(message); ok {
+		if content, role := roleAndContent(message); role == "user" {
 			if u.count++; u.count == 1 {
 				u.first = content
 			}
@@ -54,21 +52,24 @@ func firstPrompt(prompt []byte) []byte {
 	return first
 }
 
-// userContent returns the raw content of a message whose role is user.
-func userContent(message []byte) (content []byte, ok bool) {
+// roleAndContent returns the role of a message and its raw content.
+func roleAndContent(message []byte) (content []byte, role string) {
 	if message[0] != '{' {
-		return nil, false
+		return nil, ""
 	}
 	_, _ = tap.Members(message, 0, func(key, value []byte, _, _ int) bool {
 		switch unescape(key) {
 		case "role":
-			ok = value[0] == '"' && unescape(value[1:len(value)-1]) == "user"
+			role = ""
+			if value[0] == '"' {
+				role = unescape(value[1 : len(value)-1])
+			}
 		case "content":
 			content = value
 		}
 		return true
 	})
-	return content, ok
+	return content, role
 }
 
 // textOf returns the text of a raw content: a string, or the text parts of a
@@ -109,10 +110,4 @@ func joinParts(content []byte) string {
 		return string(content)
 	}
 	return text.String()
-}
-
-// hashText returns the hex form of the first 16 bytes of the text's SHA-256.
-func hashText(text string) string {
-	sum := sha256.Sum256([]byte(text))
-	return hex.EncodeToString(sum[:16])
 }
