@@ -195,6 +195,10 @@ func replyTokens(r *Record) (n int, ok bool) {
 	return r.Usage.CompletionTokens, true
 }
 
+// Histogram returns verify steps by accepted drafts where the Record has them and
+// they can be; nil otherwise.
+func (r *Record) Histogram() []int { return block(r) }
+
 // block returns the histogram of a Record's statistics block. One that cannot be
 // (negative, or more steps than the reply has tokens) counts as none.
 func block(r *Record) []int {

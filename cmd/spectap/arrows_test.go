@@ -18,7 +18,7 @@ var arrows = map[string]struct{ ours, outside []string }{
 	"spectap/collector/live": {ours: []string{"spectap/collector"}, outside: []string{"github.com/HdrHistogram/hdrhistogram-go"}},
 	"spectap/collector/telemetry": {
 		ours:    []string{"spectap/collector"},
-		outside: []string{"github.com/rs/zerolog", "github.com/prometheus/client_golang/", "go.opentelemetry.io/"},
+		outside: []string{"github.com/rs/zerolog", "github.com/prometheus/client_golang/", "github.com/prometheus/otlptranslator", "go.opentelemetry.io/"},
 	},
 	"spectap/proxy/tap":      {ours: []string{"spectap/collector"}},
 	"spectap/proxy/fakevllm": {},

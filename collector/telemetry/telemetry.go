@@ -26,6 +26,7 @@ import (
 type Config struct {
 	Provider    string `env:"SPECTAP_GENAI_PROVIDER" envDefault:"vllm" unit:"name" help:"gen_ai.provider.name of spans and metrics"`
 	ChunkEvents int    `env:"SPECTAP_TRACE_CHUNKS" envDefault:"0" unit:"events" help:"most chunk events on a span, beside the first output; costs time and space with each"`
+	Models      int    `env:"SPECTAP_METRIC_MODELS" envDefault:"32" unit:"models" help:"most values of the label model in metrics; a model counts once the engine has served it, the rest is other"`
 
 	Upstream string            // the engine's URL, for server.address and server.port
 	Version  string            // of spectap
@@ -37,12 +38,19 @@ type Config struct {
 // MaxChunkEvents is the largest Config.ChunkEvents: tracing backends keep 128 events a span.
 const MaxChunkEvents = 127
 
+// MaxModels is the largest Config.Models: every model has some hundred series.
+const MaxModels = 256
+
 // Validate returns all problems of the settings at once.
 func (c Config) Validate() error {
+	var errs []error
 	if c.ChunkEvents < 0 || c.ChunkEvents > MaxChunkEvents {
-		return fmt.Errorf("cannot use SPECTAP_TRACE_CHUNKS (--trace_chunks) %q: want 0 to %d", strconv.Itoa(c.ChunkEvents), MaxChunkEvents)
+		errs = append(errs, fmt.Errorf("cannot use SPECTAP_TRACE_CHUNKS (--trace_chunks) %q: want 0 to %d", strconv.Itoa(c.ChunkEvents), MaxChunkEvents))
 	}
-	return nil
+	if c.Models < 1 || c.Models > MaxModels {
+		errs = append(errs, fmt.Errorf("cannot use SPECTAP_METRIC_MODELS (--metric_models) %q: want 1 to %d", strconv.Itoa(c.Models), MaxModels))
+	}
+	return errors.Join(errs...)
 }
 
 // State is what a proxy knows beside Records.
