@@ -31,5 +31,17 @@ func (m *Memory) Take(requestID string) (*Record, bool) {
 	return r, ok
 }
 
+// TakeAll removes and returns all Records, in no order.
+func (m *Memory) TakeAll() []*Record {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	all := make([]*Record, 0, len(m.byID))
+	for _, r := range m.byID {
+		all = append(all, r)
+	}
+	clear(m.byID)
+	return all
+}
+
 // Close implements Sink.
 func (m *Memory) Close() error { return nil }

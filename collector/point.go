@@ -28,6 +28,8 @@ type Point struct {
 	// Lenient leaves conversations out that cannot be measured, counted by
 	// reason, instead of refusing to make the files. Summary.Incomplete tells.
 	Lenient bool
+	// AIPerf is what AIPerf wrote about the same requests, where it drove them.
+	AIPerf *AIPerf
 
 	described bool // the Run was read from a run line
 }
@@ -80,7 +82,8 @@ func (p Point) results() (results, error) {
 	if err != nil {
 		return results{}, err
 	}
-	spec.Warnings = append(spec.Warnings, timing.Warnings...)
+	spec.CrossCheck = p.crossCheck(timing)
+	spec.Warnings = append(append(spec.Warnings, timing.Warnings...), spec.CrossCheck.warnings()...)
 	convs := s.conversations(p, p.view())
 	r := results{timing: timing.Object(), summary: p.summary(s, spec, timing)}
 	if r.acceptance, err = Acceptance(p.Run.Metric, convs); err != nil {

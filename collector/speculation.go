@@ -21,6 +21,9 @@ type Speculation struct {
 	Accepted PointHistogram `json:"accepted_histogram"`
 	Position PositionRates  `json:"acceptance_by_draft_position"`
 	Audit    Audit          `json:"self_audit"`
+
+	CrossCheck *CrossCheck `json:"cross_check,omitempty"` // where another client measured the same requests
+
 	LeftOut  map[string]int `json:"left_out_by_reason"`
 	Warnings []string       `json:"warnings"`
 }

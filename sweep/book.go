@@ -54,6 +54,7 @@ type bookPlan struct {
 	Measure       string           `json:"measure"`
 	Acceptance    string           `json:"acceptance"`
 	NoSpecStats   bool             `json:"no_spec_stats"`
+	Driver        string           `json:"driver"` // "builtin", or another program and its version
 	CacheSalt     bool             `json:"cache_salt"`
 }
 
@@ -84,7 +85,7 @@ func (s *Sweep) newBook(srv server) *book {
 			Dataset: s.Plan.Dataset, DatasetPath: s.Plan.datasetPath, Metric: s.Plan.Metric, Select: cfg.Select,
 			Conversations: len(s.Plan.Questions), Requests: s.Plan.Turns(), TopP: s.Plan.TopP, TopK: s.Plan.TopK,
 			OutputLength: cfg.OutputLength, GPUs: cfg.GPUs, Postprocess: cfg.Postprocess, IgnoreEOS: cfg.IgnoreEOS,
-			Completions: cfg.Completions, Measure: cfg.Measure, Acceptance: cfg.Acceptance, NoSpecStats: cfg.NoSpecStats,
+			Completions: cfg.Completions, Measure: cfg.Measure, Acceptance: cfg.Acceptance, NoSpecStats: cfg.NoSpecStats, Driver: s.driverName(),
 			CacheSalt: !cfg.NoCacheSalt && srv.engine == engineVLLM,
 		},
 		Server: bookServer{URL: collector.StripUserinfo(cfg.URL), Model: srv.model, Engine: srv.engine, Version: srv.version, Card: srv.card},

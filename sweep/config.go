@@ -21,6 +21,12 @@ import (
 	"time"
 )
 
+// Who asks the questions of a point (Config.Driver).
+const (
+	DriverBuiltin = "builtin"
+	DriverAIPerf  = "aiperf" // NVIDIA's load generator, run as a program
+)
+
 // Config is a sweep as it was asked for. Lists and numbers that users spell are
 // kept as typed until NewPlan reads them, so that all mistakes are reported at once.
 type Config struct {
@@ -47,10 +53,13 @@ type Config struct {
 	NoCacheSalt   bool
 	SamplingSeed  *int64 // seed of every request; nil: none is sent
 
+	Driver string // DriverBuiltin or DriverAIPerf; "": built in
+	AIPerf string // the aiperf program; "": the one on PATH of Env
+
 	GPUs        int    // divisor of Output TPS/gpu; 0: 1
 	SaveDir     string // folder of the point folders
 	Postprocess string // "base" or "gptoss"; "": base
-	Tokenizer   string // recorded only
+	Tokenizer   string // recorded; DriverAIPerf counts with it
 	Measure     string // "tokens" or "usage"; "": tokens
 	Acceptance  string // "client" or "server"; "": client
 	NoSpecStats bool   // the server reports no per-request statistics
@@ -74,7 +83,7 @@ func (c Config) withDefaults() Config {
 		field *string
 		value string
 	}{
-		{&c.Select, SelectAuto}, {&c.Postprocess, "base"}, {&c.Measure, "tokens"}, {&c.Acceptance, "client"},
+		{&c.Driver, DriverBuiltin}, {&c.Select, SelectAuto}, {&c.Postprocess, "base"}, {&c.Measure, "tokens"}, {&c.Acceptance, "client"},
 	} {
 		if *d.field == "" {
 			*d.field = d.value
@@ -102,6 +111,7 @@ func (c Config) check() []error {
 			add("cannot use --%s %q: want one of %s", flag, value, strings.Join(allowed, ", "))
 		}
 	}
+	oneOf("driver", c.Driver, DriverBuiltin, DriverAIPerf)
 	oneOf("select", c.Select, SelectAuto, SelectStratified, SelectFirst)
 	oneOf("postprocess", c.Postprocess, "base", "gptoss")
 	oneOf("measure", c.Measure, "tokens", "usage")

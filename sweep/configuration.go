@@ -94,6 +94,7 @@ func (s *Sweep) extra(srv server, t template) collector.Object {
 	o.Set("spectap_run", s.runID)
 	o.Set("url", collector.StripUserinfo(cfg.URL))
 	o.Set("served_model", srv.model)
+	o.Set("driver", s.driverName())
 	o.Set("measure", cfg.Measure)
 	o.Set("acceptance", cfg.Acceptance)
 	o.Set("select", cfg.Select)

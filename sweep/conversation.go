@@ -19,7 +19,7 @@ type failedRequest struct {
 	Error        string `json:"error"`
 }
 
-// load asks the conversations of one point.
+// load asks the conversations of one point, or follows another program that does.
 type load struct {
 	sweep    *Sweep
 	template template

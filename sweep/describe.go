@@ -17,6 +17,7 @@ func (p *Plan) Describe(w io.Writer) error {
 	e.printf("data set     %s %s (%s metric)\n", p.Dataset, p.datasetPath, p.Metric)
 	e.printf("requests     %d conversations, %d requests a point, %d in all\n", len(p.Questions), p.Turns(), p.Turns()*len(p.Points))
 	e.printf("sampling     top_p %v, top_k %d, at most %d tokens a turn\n", p.TopP, p.TopK, p.Config.OutputLength)
+	e.printf("driver       %s\n", p.Config.Driver)
 	e.printf("measure      %s, acceptance %s, %d GPUs\n", p.Config.Measure, p.Config.Acceptance, p.Config.GPUs)
 	for _, point := range p.Points {
 		where := point.Name

@@ -101,15 +101,15 @@ func (f *pointFiles) rename(name string) error {
 	return nil
 }
 
-// fail sets the point aside: NAME.failed holds its records and error.json, and
-// none of the three names that mark a run.
+// fail sets the point aside: NAME.failed holds its records, what another driver
+// wrote, and error.json, and none of the three names that mark a run.
 func (f *pointFiles) fail(reason string, failed []failedRequest) (dir string, err error) {
 	entries, err := os.ReadDir(f.partial)
 	if err != nil {
 		return "", fmt.Errorf("cannot set point %s aside: %w", f.name, err)
 	}
 	for _, e := range entries {
-		if e.Name() != recordsName {
+		if e.Name() != recordsName && e.Name() != aiperfFolder {
 			err = errors.Join(err, os.RemoveAll(filepath.Join(f.partial, e.Name())))
 		}
 	}

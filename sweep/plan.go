@@ -54,6 +54,9 @@ func NewPlan(cfg Config) (*Plan, error) {
 	if cfg.SaveDir != "" {
 		errs = append(errs, p.checkFolders()...)
 	}
+	if cfg.Driver == DriverAIPerf {
+		errs = append(errs, p.checkAIPerf()...)
+	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, fmt.Errorf("%w:\n%w", ErrUsage, err)
 	}

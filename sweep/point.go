@@ -43,27 +43,50 @@ func (s *Sweep) runPoint(ctx context.Context, srv server, point PlannedPoint, b 
 		kept.add(r)
 		files.emit(r)
 	}}
-	l.run(ctx)
-	if err := ctx.Err(); err != nil {
+	o, err := s.drive(ctx, l, srv, files.partial)
+	if ctx.Err() != nil {
+		err = ctx.Err()
+	}
+	if err != nil {
 		return pointResult{}, files.discard(err)
 	}
 	run.After = s.settledCounters(ctx, srv.engine, run.Before, kept.finished())
-	return s.closePoint(files, run, l, kept.all)
+	return s.closePoint(files, run, l, o, kept.all)
+}
+
+// outcome is what a driver tells beside the Records and the failed requests.
+type outcome struct {
+	reason   string // why the point failed as a whole; "": it did not
+	aiperf   *collector.AIPerf
+	warnings []string
+}
+
+// drive asks the conversations of a point with the driver that was chosen.
+func (s *Sweep) drive(ctx context.Context, l *load, srv server, dir string) (outcome, error) {
+	if s.Plan.Config.Driver == DriverAIPerf {
+		return s.driveAIPerf(ctx, l, srv, dir)
+	}
+	l.run(ctx)
+	return outcome{}, nil
 }
 
 // closePoint writes the files of a point whose requests have ended, or sets it aside.
-func (s *Sweep) closePoint(files *pointFiles, run collector.Run, l *load, recs []*collector.Record) (pointResult, error) {
+func (s *Sweep) closePoint(files *pointFiles, run collector.Run, l *load, o outcome, recs []*collector.Record) (pointResult, error) {
 	result := pointResult{point: l.point}
 	if err := files.finish(run); err != nil {
 		return result, files.discard(err)
 	}
-	reason := ""
+	reason := o.reason
 	if n := len(l.failed); n > 0 {
 		reason = fmt.Sprintf("%d of %d requests failed; the first: %s", n, s.Plan.Turns(), firstOf(l.failed).Error)
-	} else {
+		if o.reason != "" {
+			reason += "; " + o.reason
+		}
+	}
+	if reason == "" {
 		var err error
-		if result.summary, err = s.writePoint(collector.Point{Run: run, Records: recs}, files.partial); err == nil {
-			result.summary.Warnings = append(result.summary.Warnings, reasoningWarning(recs)...)
+		if result.summary, err = s.writePoint(collector.Point{Run: run, Records: recs, AIPerf: o.aiperf}, files.partial); err == nil {
+			result.summary.Warnings = append(append(result.summary.Warnings, o.warnings...), s.reasoningWarning(recs)...)
 			return result, files.complete()
 		}
 		if isDiskError(err) {
@@ -78,8 +101,8 @@ func (s *Sweep) closePoint(files *pointFiles, run collector.Run, l *load, recs [
 }
 
 // reasoningWarning tells that the server took text out of the replies: later
-// turns were asked without it, other than by specdec_bench.
-func reasoningWarning(recs []*collector.Record) []string {
+// turns were asked otherwise than by specdec_bench.
+func (s *Sweep) reasoningWarning(recs []*collector.Record) []string {
 	n := 0
 	for _, r := range recs {
 		if r.Reasoning != "" {
@@ -89,7 +112,11 @@ func reasoningWarning(recs []*collector.Record) []string {
 	if n == 0 {
 		return nil
 	}
-	return []string{fmt.Sprintf("%d replies had their reasoning apart from the content, so later turns were asked without it: serve without a reasoning parser to compare with specdec_bench", n)}
+	asked := "without it"
+	if s.Plan.Config.Driver == DriverAIPerf {
+		asked = "with it as part of the reply, as AIPerf does"
+	}
+	return []string{fmt.Sprintf("%d replies had their reasoning apart from the content, so later turns were asked %s: serve without a reasoning parser to compare with specdec_bench", n, asked)}
 }
 
 // firstOf returns the failed request that comes first in the data set.

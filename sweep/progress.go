@@ -16,7 +16,8 @@ type progress struct {
 	w        io.Writer // nil: silent
 	terminal bool
 	now      func() time.Time
-	points   int // of the sweep
+	points   int        // of the sweep
+	load     func() int // requests in flight; nil: those that began and did not end
 
 	mu       sync.Mutex
 	name     string // of the running point; "": none
@@ -86,6 +87,17 @@ func (p *progress) ended(well bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.inFlight--
+	p.count(well)
+}
+
+// counted counts a request of another program, whose beginning was not told.
+func (p *progress) counted(well bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.count(well)
+}
+
+func (p *progress) count(well bool) {
 	p.done++
 	if !well {
 		p.failed++
@@ -114,7 +126,11 @@ func (p *progress) line() string {
 		left := time.Duration(float64(p.total-p.done) / rate * float64(time.Second))
 		text += fmt.Sprintf(", %.1f/s, %v left", rate, left.Round(time.Second))
 	}
-	return text + fmt.Sprintf(", %d in flight, %d failed", p.inFlight, p.failed)
+	inFlight := p.inFlight
+	if p.load != nil {
+		inFlight = p.load()
+	}
+	return text + fmt.Sprintf(", %d in flight, %d failed", inFlight, p.failed)
 }
 
 // pointDone prints the result of a point in one line.

@@ -53,19 +53,33 @@ func (t template) body(history []message) ([]byte, error) {
 	} else {
 		o.add("messages", history)
 	}
+	t.addParameters(&o)
+	o.add("stream", true)
+	o.add("stream_options", t.streamOptions())
+	return o.close()
+}
+
+// extras are the members that another driver is told to add to its bodies,
+// which have model, messages and stream by themselves.
+func (t template) extras() ([]byte, error) {
+	var o objectWriter
+	t.addParameters(&o)
+	o.add("stream_options", t.streamOptions())
+	return o.close()
+}
+
+// addParameters adds sampling, token limit and what else the requests of a point share.
+func (t template) addParameters(o *objectWriter) {
 	o.add("temperature", t.temperature)
 	o.add("top_p", t.topP)
 	o.add("max_tokens", t.maxTokens)
-	t.addEngineMembers(&o)
+	t.addEngineMembers(o)
 	if t.chatArgs != nil && !t.completions {
 		o.add("chat_template_kwargs", t.chatArgs)
 	}
 	if t.seed != nil {
 		o.add("seed", *t.seed)
 	}
-	o.add("stream", true)
-	o.add("stream_options", t.streamOptions())
-	return o.close()
 }
 
 // addEngineMembers adds what goes beyond the OpenAI API, where the engine takes

@@ -2,6 +2,7 @@ package sweep
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -67,16 +68,25 @@ func (s *Sweep) get(ctx context.Context, path string) (status int, body []byte, 
 	return resp.StatusCode, body, err
 }
 
-// authorize adds the key, or the user and password of the URL.
+// authorize adds what the server asks for.
 func (s *Sweep) authorize(req *http.Request) {
-	if key := s.Plan.Config.APIKey; key != "" {
-		req.Header.Set("Authorization", "Bearer "+key)
-		return
+	if value := s.Plan.Config.Authorization(); value != "" {
+		req.Header.Set("Authorization", value)
 	}
-	if u, err := url.Parse(s.Plan.Config.URL); err == nil && u.User != nil {
-		password, _ := u.User.Password()
-		req.SetBasicAuth(u.User.Username(), password)
+}
+
+// Authorization is the header of that name for the server: the key, or the user
+// and password of the URL; "" where there is neither.
+func (c Config) Authorization() string {
+	if c.APIKey != "" {
+		return "Bearer " + c.APIKey
 	}
+	u, err := url.Parse(c.URL)
+	if err != nil || u.User == nil {
+		return ""
+	}
+	password, _ := u.User.Password()
+	return "Basic " + base64.StdEncoding.EncodeToString([]byte(u.User.Username()+":"+password))
 }
 
 // connect waits until the server is ready, and learns what it is.

@@ -15,9 +15,10 @@ import (
 )
 
 // Records is where the measuring proxy puts a request's Record before the
-// answer ends. Take removes and returns it.
+// answer ends. Take removes and returns it; TakeAll does so with all that are there.
 type Records interface {
 	Take(requestID string) (*collector.Record, bool)
+	TakeAll() []*collector.Record
 }
 
 // Sweep runs a Plan against one server through a measuring proxy.
@@ -25,7 +26,9 @@ type Sweep struct {
 	Plan     *Plan
 	HTTP     *http.Client // dials the proxy
 	BaseURL  string       // http://host, in front of the paths
-	Records  Records      // with the texts of the replies
+	Records  Records      // with the texts of prompts and replies
+	LoadURL  string       // the proxy on a TCP port, for a driver that is another program; "" with the built-in one
+	InFlight func() int   // requests that the proxy is serving; nil: the sweep counts its own
 	Progress io.Writer    // nil: no progress
 	Terminal bool         // Progress is a terminal: one line that is updated
 	Log      zerolog.Logger
@@ -35,6 +38,8 @@ type Sweep struct {
 	write    func(collector.Point, string) (collector.Summary, error) // nil: collector.Point.Write
 	progress *progress
 	runID    string
+	aiperf   aiperfTool    // of DriverAIPerf
+	limits   *aiperfLimits // nil: defaultAIPerfLimits; tests shorten them
 }
 
 // Run waits for the server, checks that it tells what is needed, and runs the
@@ -43,7 +48,7 @@ type Sweep struct {
 func (s *Sweep) Run(ctx context.Context) (Result, error) {
 	s.runID = newRunID(s.now())
 	s.progress = newProgress(s.Progress, s.Terminal, s.now)
-	s.progress.points = len(s.Plan.Points)
+	s.progress.points, s.progress.load = len(s.Plan.Points), s.InFlight
 	result := Result{Dir: s.Plan.Config.SaveDir, Warnings: s.Plan.Warnings}
 	if s.Plan.Config.DryRun {
 		return result, s.Plan.Describe(s.Progress)
@@ -57,6 +62,7 @@ func (s *Sweep) Run(ctx context.Context) (Result, error) {
 		result.NotRun = append(result.NotRun, point.Name)
 	}
 	err := s.runPoints(ctx, &result)
+	result.Warnings = s.Plan.Warnings // the driver may have added some
 	if errors.Is(err, context.Canceled) {
 		err = interrupted{err}
 	}
@@ -76,6 +82,9 @@ func (e interrupted) Unwrap() error { return e.cause }
 
 // runPoints fills the result, point by point.
 func (s *Sweep) runPoints(ctx context.Context, result *Result) error {
+	if err := s.prepareDriver(ctx); err != nil {
+		return err
+	}
 	srv, err := s.connect(ctx)
 	if err != nil {
 		return err

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"spectap/collector"
+	"spectap/sweep"
 )
 
 func (p program) collectCommand() *cobra.Command {
@@ -56,6 +57,9 @@ func (p program) collect(path, saveDir, acceptance string) error {
 		return exitError{exitUsage, errors.New("--acceptance server needs the server's histogram, and this run was swept with --no_spec_stats: leave it at client")}
 	}
 	point.Lenient = true
+	if point.AIPerf, err = sweep.ReadAIPerf(filepath.Dir(path)); err != nil {
+		return exitError{exitFailed, err}
+	}
 	if err := refuseOverwrite(saveDir); err != nil {
 		return exitError{exitUsage, err}
 	}

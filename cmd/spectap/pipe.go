@@ -26,7 +26,8 @@ import (
 // in a private temporary folder:
 //
 //	sweep ──▶ unix socket ──▶ proxy ──▶ server
-//	  ▲                         │
+//	  ▲                        ▲│
+//	  │             TCP port ──┘│   for a driver that is another program
 //	  └────── Memory ◀── Record ┘
 //
 // A socket, not fasthttp's in-memory listener: a client that leaves must be
@@ -34,11 +35,13 @@ import (
 type pipe struct {
 	Client  *http.Client
 	BaseURL string // the server's own host, so that the Host header is right
+	LoadURL string // a port on loopback; "" where the plan's driver needs none
 	Records *collector.Memory
 
 	watched   *watched
 	transport *http.Transport
 	folder    string
+	listeners int
 	served    chan error
 }
 
@@ -58,13 +61,18 @@ func (p program) openPipe(plan sweep.Config, log zerolog.Logger) (*pipe, error) 
 	base.User = nil // the sweep's requests carry it as their Authorization
 	cfg.Upstream, cfg.Measure, cfg.KeepTexts = base.String(), "observe", true
 	cfg.StallTimeout = plan.StallTimeout
+	cfg.HashUser = plan.Driver == sweep.DriverAIPerf // another program does not say what it asks
+	cfg.IdleTimeout = pipeIdle
 	cfg.Listen = "unix:s" // its default is an address that --url may have
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	pipe := &pipe{Records: &collector.Memory{}, BaseURL: "http://" + base.Host, served: make(chan error, 1)}
+	pipe := &pipe{Records: &collector.Memory{}, BaseURL: "http://" + base.Host, served: make(chan error, 2)}
 	if pipe.watched, err = p.watch(cfg, observe, pipe.Records, log); err != nil {
 		return nil, err
+	}
+	if value := plan.Authorization(); value != "" && cfg.HashUser {
+		pipe.watched.server.Observer = authorizer{pipe.watched.telemetry, value}
 	}
 	if pipe.folder, err = os.MkdirTemp("", "spectap-"); err != nil {
 		return nil, fmt.Errorf("cannot make a folder for the socket: %w; set TMPDIR", err)
@@ -74,10 +82,60 @@ func (p program) openPipe(plan sweep.Config, log zerolog.Logger) (*pipe, error) 
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("cannot listen on %q: %w; set TMPDIR to a short path", socket, err), os.RemoveAll(pipe.folder))
 	}
-	go func() { pipe.served <- pipe.watched.server.Serve(listener) }()
+	pipe.serve(listener)
+	if err := pipe.listenTCP(plan); err != nil {
+		return nil, errors.Join(err, pipe.Close())
+	}
 	pipe.transport = unixTransport(socket)
 	pipe.Client = &http.Client{Transport: pipe.watched.telemetry.Transport(pipe.transport)}
 	return pipe, nil
+}
+
+// pipeIdle is how long an idle connection is kept: longer than AIPerf keeps one
+// (300 s), which sends no request twice.
+const pipeIdle = 10 * time.Minute
+
+func (p *pipe) serve(listener net.Listener) {
+	p.listeners++
+	go func() { p.served <- p.watched.server.Serve(listener) }()
+}
+
+// listenTCP opens a port for a driver that is another program.
+func (p *pipe) listenTCP(plan sweep.Config) error {
+	if plan.Driver != sweep.DriverAIPerf {
+		return nil
+	}
+	listener, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		return fmt.Errorf("cannot listen for the driver's requests: %w", err)
+	}
+	p.LoadURL = "http://" + listener.Addr().String()
+	p.serve(listener)
+	return nil
+}
+
+// inFlight counts the requests of another program; nil where there is none.
+func (p *pipe) inFlight() func() int {
+	if p.LoadURL == "" {
+		return nil
+	}
+	return func() int { return p.watched.server.Status().InFlight }
+}
+
+// authorizer is an observer that adds the server's key to requests without
+// one, so that a driver that is another program need not be told the key on
+// its command line, where everyone can read it.
+type authorizer struct {
+	next  collector.Observer
+	value string
+}
+
+// Begin implements collector.Observer.
+func (a authorizer) Begin(rec *collector.Record, h collector.Headers) func(*collector.Record) {
+	if h.Get("Authorization") == "" {
+		h.Set("Authorization", a.value)
+	}
+	return a.next.Begin(rec, h)
 }
 
 // unixTransport returns a transport that dials the socket whatever the URL says.
@@ -96,14 +154,19 @@ func unixTransport(socket string) *http.Transport {
 
 // Close ends the proxy and removes its folder.
 func (p *pipe) Close() error {
-	p.transport.CloseIdleConnections()
+	if p.transport != nil {
+		p.transport.CloseIdleConnections()
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
 	err := p.watched.server.Shutdown(ctx)
 	if errors.Is(err, context.DeadlineExceeded) {
 		err = nil // live streams were cancelled
 	}
-	return errors.Join(err, <-p.served, p.watched.close(), os.RemoveAll(p.folder))
+	for range p.listeners {
+		err = errors.Join(err, <-p.served)
+	}
+	return errors.Join(err, p.watched.close(), os.RemoveAll(p.folder))
 }
 
 // newRunID returns a sortable, unique name of a run.

@@ -70,7 +70,9 @@ func (f *sweepFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&c.Postprocess, "postprocess", "base", "what a reply loses before it goes into the history: base (nothing) or gptoss")
 	flags.BoolVar(&c.IgnoreEOS, "ignore_eos", false, "send ignore_eos: true, so that every reply reaches --output_length")
 	flags.BoolVar(&c.Completions, "completions", false, "send the last user text to /v1/completions, without template and history")
-	flags.StringVar(&c.Tokenizer, "tokenizer", "", "recorded in configuration.json; the server tokenizes")
+	flags.StringVar(&c.Driver, "driver", sweep.DriverBuiltin, "who asks the questions: builtin, or aiperf (NVIDIA AIPerf 0.13, which must be installed)")
+	flags.StringVar(&c.AIPerf, "aiperf", "", "the aiperf program of --driver aiperf; default: the one on PATH")
+	flags.StringVar(&c.Tokenizer, "tokenizer", "", "recorded in configuration.json, the server tokenizes; --driver aiperf wants a folder with the model's tokenizer here")
 	flags.StringVar(&c.APIKey, "api_key", "", "bearer token for the server (environment SPECTAP_API_KEY); prefer --api_key_file")
 	flags.StringVar(&f.apiKeyFile, "api_key_file", "", "file that holds the bearer token")
 	flags.DurationVar(&c.Wait, "wait", 10*time.Minute, "how long to wait for the server to become ready")
@@ -174,6 +176,8 @@ func (p program) runPlan(ctx context.Context, plan *sweep.Plan, log zerolog.Logg
 		HTTP:     pipe.Client,
 		BaseURL:  pipe.BaseURL,
 		Records:  pipe.Records,
+		LoadURL:  pipe.LoadURL,
+		InFlight: pipe.inFlight(),
 		Progress: p.stderr,
 		Terminal: isTerminal(p.stderr),
 		Log:      log,
