@@ -75,6 +75,17 @@ type Config struct {
 	Argv    []string          // recorded, redacted
 	Env     map[string]string // provenance variables, recorded
 	Version string            // spectap's own
+
+	ServerCommand []string     // how the server was started, without secrets; recorded. nil: somebody else did
+	Gone          func() error // why the server will never be ready again, nil while it may be; nil func: it is waited for
+}
+
+// gone says why waiting for the server is in vain; nil where it is not.
+func (c Config) gone() error {
+	if c.Gone == nil {
+		return nil
+	}
+	return c.Gone()
 }
 
 // withDefaults fills what was left open.

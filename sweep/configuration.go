@@ -20,7 +20,7 @@ func (s *Sweep) configuration(srv server, point PlannedPoint, t template, counte
 		RuntimeParams: params, Temperature: &point.Temperature, OutputLength: &cfg.OutputLength,
 		TPSize: &cfg.GPUs, Concurrency: &point.Concurrency, IgnoreEOS: &cfg.IgnoreEOS,
 		Completions: &cfg.Completions, Postprocess: &cfg.Postprocess, SaveDir: optional(cfg.SaveDir),
-		ServingConfig: servingConfig(srv, counters), EngineVersion: optional(srv.version), Argv: cfg.Argv,
+		ServingConfig: servingConfig(srv, counters, cfg.ServerCommand), EngineVersion: optional(srv.version), Argv: cfg.Argv,
 		Provenance: collector.ProvenanceOf(cfg.Env, checkpoint(srv.root), s.now()),
 	}
 	switch s.Plan.Dataset {
@@ -56,8 +56,9 @@ func checkpoint(root string) collector.Object {
 }
 
 // servingConfig is what the server tells of itself: its entry in the list of
-// models, its version, and the labels of vllm:cache_config_info.
-func servingConfig(srv server, counters *collector.Counters) collector.Object {
+// models, its version, and the labels of vllm:cache_config_info; and the command
+// line that started it, where we did.
+func servingConfig(srv server, counters *collector.Counters, command []string) collector.Object {
 	var o collector.Object
 	if srv.card != nil {
 		if card, err := collector.DecodeOrdered(srv.card); err == nil {
@@ -73,6 +74,13 @@ func servingConfig(srv server, counters *collector.Counters) collector.Object {
 			cache.Set(cacheName(name), counters.CacheConfig[name])
 		}
 		o.Set("cache_config", cache)
+	}
+	if command != nil {
+		words := make([]any, len(command))
+		for i, word := range command {
+			words[i] = word
+		}
+		o.Set("command", words)
 	}
 	return o
 }

@@ -114,6 +114,9 @@ func (s *Sweep) ready(ctx context.Context) ([]modelCard, error) {
 			return nil, err
 		}
 		waited := s.now().Sub(start)
+		if gone := s.Plan.Config.gone(); gone != nil {
+			return nil, fmt.Errorf("%w: %w", ErrNotReachable, gone)
+		}
 		if waited >= wait {
 			return nil, fmt.Errorf("%w: %s at %s after %v; start it, or wait longer with --wait",
 				ErrNotReachable, not.why, publicURL(s.Plan.Config.URL), waited.Round(time.Second))

@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"maps"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -21,12 +22,19 @@ func dashes(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 func listFlags(root *cobra.Command) map[string]bool {
 	names := make(map[string]bool)
 	for _, c := range root.Commands() {
-		c.Flags().VisitAll(func(f *pflag.Flag) {
-			if f.Annotations[listAnnotation] != nil {
-				names[f.Name] = true
-			}
-		})
+		maps.Copy(names, listsOf(c.Flags()))
 	}
+	return names
+}
+
+// listsOf returns the names of those flags that take lists.
+func listsOf(flags *pflag.FlagSet) map[string]bool {
+	names := make(map[string]bool)
+	flags.VisitAll(func(f *pflag.Flag) {
+		if f.Annotations[listAnnotation] != nil {
+			names[f.Name] = true
+		}
+	})
 	return names
 }
 

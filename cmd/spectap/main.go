@@ -23,8 +23,10 @@ import (
 // or configuration, 3 server not reachable, 4 no speculative-decoding
 // statistics, 130 and 143 signals.
 const (
-	exitFailed = 1
-	exitUsage  = 2
+	exitFailed       = 1
+	exitUsage        = 2
+	exitNotReachable = 3
+	exitInterrupted  = 130
 )
 
 // exitError is an error that has an exit code of its own.
@@ -51,11 +53,12 @@ type program struct {
 	stderr io.Writer
 	env    map[string]string
 	argv   []string // as typed, program name first
+	last   *lastActs
 }
 
 func main() {
-	p := program{stdout: os.Stdout, stderr: os.Stderr, env: environment(os.Environ()), argv: os.Args}
-	ctx, stop, caught := untilSignal(context.Background())
+	p := program{stdout: os.Stdout, stderr: os.Stderr, env: environment(os.Environ()), argv: os.Args, last: &lastActs{}}
+	ctx, stop, caught := untilSignal(context.Background(), p.last)
 	code := p.run(ctx, os.Args[1:])
 	stop()
 	if sig := caught(); sig != 0 && code == exitSignal(syscall.SIGINT) {
@@ -76,14 +79,17 @@ func (p program) root() *cobra.Command {
 	root.SetErr(p.stderr)
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetGlobalNormalizationFunc(dashes)
-	root.AddCommand(p.demoCommand(), p.proxyCommand(), p.sweepCommand(), p.collectCommand(), p.checkCommand(), p.versionCommand())
+	root.AddCommand(p.demoCommand(), p.proxyCommand(), p.sweepCommand(), p.collectCommand(), p.launchCommand(), p.checkCommand(), p.versionCommand())
 	return root
 }
 
 // run executes one command line and returns the exit code.
 func (p program) run(ctx context.Context, args []string) int {
 	root := p.root()
-	root.SetArgs(joinLists(args, listFlags(root)))
+	if c, _, err := root.Find(args); err != nil || !c.DisableFlagParsing { // that one reads its arguments as typed
+		args = joinLists(args, listFlags(root))
+	}
+	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
 	if err == nil {
 		return 0
@@ -99,8 +105,9 @@ func (p program) run(ctx context.Context, args []string) int {
 }
 
 // untilSignal returns a context that ends at the first SIGINT or SIGTERM; a
-// second one ends the process at once. caught returns the first signal.
-func untilSignal(parent context.Context) (ctx context.Context, stop func(), caught func() syscall.Signal) {
+// second one does the last acts and ends the process at once. caught returns the
+// first signal.
+func untilSignal(parent context.Context, last *lastActs) (ctx context.Context, stop func(), caught func() syscall.Signal) {
 	ctx, cancel := context.WithCancel(parent)
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
@@ -114,6 +121,7 @@ func untilSignal(parent context.Context) (ctx context.Context, stop func(), caug
 		first <- sig
 		cancel()
 		if _, ok := <-signals; ok {
+			last.run()
 			os.Exit(exitSignal(sig))
 		}
 	}()

@@ -1,0 +1,289 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"spectap/sweep"
+)
+
+// launchConfig are the settings of launch itself.
+type launchConfig struct {
+	ServerCmd      string        `env:"SPECTAP_SERVER_CMD" envDefault:"vllm serve" unit:"command" help:"what is started, as a shell would split it (nothing is expanded); model and arguments follow. With {port} in it, it is any server's command line: a free port is filled in and nothing is added"`
+	StartupTimeout time.Duration `env:"SPECTAP_STARTUP_TIMEOUT" envDefault:"10m" unit:"duration" help:"how long the server may take until it answers /health; VLLM_STARTUP_TIMEOUT, in seconds, is taken too"`
+	StopGrace      time.Duration `env:"SPECTAP_STOP_GRACE" envDefault:"30s" unit:"duration" help:"how long the server has to end after SIGTERM, before SIGKILL ends its process group"`
+}
+
+// startupVar is the launcher scripts' own name of the startup timeout, in seconds.
+const startupVar = "VLLM_STARTUP_TIMEOUT"
+
+// serverLog is the server's log in the folder of the results.
+const serverLog = "server.log"
+
+// goneWithin is how long a sweep may go on whose server ended: its requests fail
+// at once, so that their point is set aside with its reason.
+const goneWithin = 30 * time.Second
+
+var errTooSlow = errors.New("the server did not become ready in time; give it longer with --startup_timeout")
+
+func (p program) launchCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "launch [own flags] [vllm serve arguments] -- [sweep arguments]",
+		Short: "start vllm serve, wait for it, sweep it, stop it",
+		Long: `launch starts vllm serve with the arguments before --, waits until it is ready,
+runs spectap sweep with the arguments after --, and stops it. The model is the
+first argument or HF_MODEL_CKPT. Added to the arguments where they leave it out:
+--per-request-spec-decode-metrics summary (with a speculative config only) and a
+free --port on loopback. The last line of stdout is <REPORT>PASS: ...</REPORT>
+or <REPORT>FAIL: ...</REPORT>. Flags of launch itself come first:`,
+		DisableFlagParsing: true, // most are not ours
+	}
+	addSettings(c.Flags(), &launchConfig{})
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if len(args) > 0 && (args[0] == "--help" || args[0] == "-h") {
+			fmt.Fprintf(p.stdout, "%s\n\nUsage:\n  spectap %s\n\n", c.Long, c.Use)
+			printSettings(p.stdout, &launchConfig{})
+			return nil
+		}
+		return p.launchAndReport(c.Context(), c.Flags(), args)
+	}
+	return c
+}
+
+// launchAndReport prints the error and, as the last line of stdout, the line
+// that Model-Optimizer's launcher looks for.
+func (p program) launchAndReport(ctx context.Context, own *pflag.FlagSet, args []string) error {
+	var pass string
+	l, err := p.readLaunch(own, args)
+	if err == nil {
+		pass, err = l.run(ctx)
+	}
+	if errors.Is(err, pflag.ErrHelp) {
+		return nil
+	}
+	if err == nil {
+		fmt.Fprintf(p.stdout, "<REPORT>PASS: spectap launch: %s</REPORT>\n", pass)
+		return nil
+	}
+	code := exitUsage
+	if e := (exitError{}); errors.As(err, &e) {
+		code = e.code
+	}
+	fmt.Fprintf(p.stderr, "spectap: %s\n", err)
+	first, _, _ := strings.Cut(strings.TrimPrefix(err.Error(), sweep.ErrUsage.Error()+":\n"), "\n")
+	fmt.Fprintf(p.stdout, "<REPORT>FAIL: spectap launch: %s</REPORT>\n", first)
+	return exitError{code: code}
+}
+
+// launch is a server to start and a sweep to run against it, both checked.
+type launch struct {
+	p        program
+	cfg      launchConfig
+	serving  *serving
+	plan     *sweep.Plan
+	logLevel string
+	secrets  []string // that may not be shown
+}
+
+// readLaunch checks all there is to check before a server is started, which may
+// take minutes.
+func (p program) readLaunch(own *pflag.FlagSet, args []string) (*launch, error) {
+	cut, err := splitLaunch(args, own)
+	if err != nil {
+		return nil, err
+	}
+	l := &launch{p: p}
+	if err := own.Parse(cut.own); err != nil {
+		return nil, err
+	}
+	errs := []error{l.readSettings(own)}
+	flags, f, err := p.readSweepArgs(cut.sweep)
+	if err != nil {
+		return nil, errors.Join(append(errs, err)...)
+	}
+	cfg, err := f.read(p, flags)
+	errs = append(errs, err)
+	words, err := splitWords(l.cfg.ServerCmd)
+	if err != nil {
+		errs = append(errs, fmt.Errorf("cannot use --server_cmd %q: %w", l.cfg.ServerCmd, err))
+	} else if l.serving, err = newServing(words, cut.server, p.env, !cfg.NoSpecStats); err != nil {
+		errs = append(errs, err)
+	} else if err := l.join(&cfg, flags); err != nil {
+		errs = append(errs, err)
+	}
+	l.secrets, l.logLevel = secretsOf(append(append(words, cut.server...), "--api-key", cfg.APIKey), p.env), f.logLevel
+	if l.serving == nil {
+		cfg.URL = "http://127.0.0.1" // so that all other problems are told
+	}
+	l.plan, err = sweep.NewPlan(cfg)
+	return l, errors.Join(append(errs, err)...)
+}
+
+// readSettings reads launch's own settings.
+func (l *launch) readSettings(own *pflag.FlagSet) error {
+	env := make(map[string]string, len(l.p.env)+1)
+	for name, value := range l.p.env {
+		env[name] = value
+	}
+	if text := env[startupVar]; text != "" && env["SPECTAP_STARTUP_TIMEOUT"] == "" {
+		if n, err := strconv.ParseFloat(text, 64); err != nil || !(n > 0) {
+			return fmt.Errorf("cannot use %s %q: want a number of seconds", startupVar, text)
+		}
+		env["SPECTAP_STARTUP_TIMEOUT"] = text + "s"
+	}
+	err := parseSettings(env, own, &l.cfg)
+	if err == nil && l.cfg.StartupTimeout <= 0 {
+		err = fmt.Errorf("cannot use --startup_timeout %v: want more than 0", l.cfg.StartupTimeout)
+	}
+	if err == nil && l.cfg.StopGrace < 0 {
+		err = fmt.Errorf("cannot use --stop_grace %v: want 0 or more", l.cfg.StopGrace)
+	}
+	return err
+}
+
+// readSweepArgs parses the arguments behind -- as spectap sweep does.
+func (p program) readSweepArgs(args []string) (*pflag.FlagSet, *sweepFlags, error) {
+	f := &sweepFlags{}
+	flags := pflag.NewFlagSet("sweep", pflag.ContinueOnError)
+	flags.SetNormalizeFunc(dashes)
+	flags.SetOutput(p.stdout)
+	f.add(flags)
+	if err := flags.Parse(joinLists(args, listsOf(flags))); err != nil {
+		return nil, nil, err
+	}
+	return flags, f, noArguments(nil, flags.Args())
+}
+
+// join fits the sweep's settings to the server.
+func (l *launch) join(cfg *sweep.Config, flags *pflag.FlagSet) error {
+	if cfg.URL != "" {
+		typed, err := url.Parse(cfg.URL)
+		ours, _ := url.Parse(l.serving.url)
+		if err != nil || typed.Port() != ours.Port() {
+			return fmt.Errorf("cannot use --url of the sweep's arguments: want port %s, where the server will listen; leave --url out, or give the server that --port", ours.Port())
+		}
+	} else {
+		cfg.URL = l.serving.url
+	}
+	if cfg.APIKey == "" {
+		cfg.APIKey = l.serving.apiKey
+	}
+	if !flags.Changed("num_gpus") && l.serving.gpus > 0 {
+		cfg.GPUs = l.serving.gpus
+	}
+	cfg.Argv = redactWords(cfg.Argv)
+	cfg.ServerCommand = redactWords(l.serving.argv)
+	return nil
+}
+
+// run starts the server, sweeps it and stops it. On success it says what was done.
+func (l *launch) run(ctx context.Context) (done string, err error) {
+	command := joinWords(redactWords(l.serving.argv))
+	if l.plan.Config.DryRun {
+		fmt.Fprintf(l.p.stdout, "start        %s\n", command)
+		return "nothing was started (--dry_run)", l.plan.Describe(l.p.stdout)
+	}
+	if err := l.serving.checkFree(); err != nil {
+		return "", exitError{exitNotReachable, err}
+	}
+	if l.serving.note != "" {
+		l.say("%s", l.serving.note)
+	}
+	l.say("starting %s", command)
+	start := time.Now()
+	s, err := startServer(l.serving.argv, l.p.env, filepath.Join(l.plan.Config.SaveDir, serverLog))
+	if err != nil {
+		return "", exitError{exitNotReachable, err}
+	}
+	defer l.p.last.add(s.kill)()
+	defer l.stop(s) // also when what follows panics
+	if err := l.wait(ctx, s); err != nil {
+		return "", l.notStarted(ctx, s, err)
+	}
+	l.say("the server is ready after %v", time.Since(start).Round(100*time.Millisecond))
+	return l.sweep(ctx, s)
+}
+
+// say tells on stderr what happens.
+func (l *launch) say(format string, args ...any) {
+	fmt.Fprintf(l.p.stderr, "spectap: "+format+"\n", args...)
+}
+
+// notStarted explains why a server did not become ready.
+func (l *launch) notStarted(ctx context.Context, s *server, err error) error {
+	if ctx.Err() != nil {
+		return exitError{exitInterrupted, errors.New("interrupted before the server was ready")}
+	}
+	return exitError{exitNotReachable, l.withTail(s, fmt.Errorf("%w before it was ready", err))}
+}
+
+// withTail adds the end of the server's log to an error.
+func (l *launch) withTail(s *server, err error) error {
+	tail := s.tail(l.secrets)
+	if tail == "" {
+		return fmt.Errorf("%w; its log %s is empty", err, s.log)
+	}
+	return fmt.Errorf("%w; the end of its log %s:\n%s", err, s.log, tail)
+}
+
+// sweep runs the sweep. A server that ends meanwhile fails it.
+func (l *launch) sweep(ctx context.Context, s *server) (done string, err error) {
+	bounded, cancel := context.WithCancel(ctx)
+	defer cancel()
+	swept := make(chan struct{})
+	defer close(swept)
+	go func() {
+		select {
+		case <-swept:
+			return
+		case <-s.ended:
+		}
+		s.kill() // its children: no request may hang on them
+		select {
+		case <-swept:
+		case <-time.After(goneWithin):
+			cancel()
+		}
+	}()
+	l.plan.Config.Gone = s.gone
+	result, err := l.p.runPlan(bounded, l.plan, newLogger(l.p.stderr, l.logLevel, ""))
+	code := sweep.ExitCode(result, err)
+	if gone := s.gone(); gone != nil && ctx.Err() == nil {
+		return "", exitError{exitFailed, l.withTail(s, fmt.Errorf("%w during the sweep", gone))}
+	}
+	complete := fmt.Sprintf("%d of %d points complete in %s", len(result.Summaries), len(l.plan.Points), l.plan.Config.SaveDir)
+	switch {
+	case code == 0:
+		return complete, nil
+	case err == nil:
+		err = errors.New(complete)
+	}
+	return "", exitError{code, err}
+}
+
+// stop ends the server's process group and tells how that went.
+func (l *launch) stop(s *server) {
+	if len(groupMembers(s.pgid)) == 0 {
+		return
+	}
+	l.say("stopping the server")
+	start := time.Now()
+	killed, left := s.stop(l.cfg.StopGrace)
+	switch {
+	case len(left) > 0:
+		l.say("processes of the server run even after SIGKILL: %v", left)
+	case killed:
+		l.say("the server did not end within %v of SIGTERM and was killed", l.cfg.StopGrace)
+	default:
+		l.say("the server ended after %v", time.Since(start).Round(100*time.Millisecond))
+	}
+}
