@@ -21,7 +21,7 @@ const jsonlQueue = 8192
 //
 //	Emit ─▶ queue (bounded; full: counted and dropped) ─▶ one goroutine ─▶ file
 type JSONL struct {
-	// KeepTexts keeps prompts, system messages and replies. It is set before the first Emit.
+	// KeepTexts keeps prompts, system messages, replies and captured headers. It is set before the first Emit.
 	KeepTexts bool
 	// Failed is called with the first write error, from the writing goroutine. It is set before the first Emit.
 	Failed func(error)
@@ -185,7 +185,7 @@ func (j *JSONL) writeLine(line []byte) error {
 func encodeRecord(r *Record, keepTexts bool) ([]byte, error) {
 	w := r.wire()
 	if !keepTexts {
-		w.Prompt, w.Reply, w.Reasoning = "", "", ""
+		w.Prompt, w.Reply, w.Reasoning, w.Headers = "", "", "", nil
 	}
 	line, err := marshalPlain(w)
 	return append(line, '\n'), err

@@ -186,11 +186,11 @@ func TestJSONLTexts(t *testing.T) {
 		if err := j.WriteRun(Run{Questions: []Question{{System: "secret", Prompts: []string{"secret"}}}}); err != nil {
 			t.Fatal(err)
 		}
-		j.Emit(&Record{Prompt: "secret", Reply: "secret", Reasoning: "secret"})
+		j.Emit(&Record{Prompt: "secret", Reply: "secret", Reasoning: "secret", Headers: map[string]string{"x-a": "secret"}})
 		if err := j.Close(); err != nil {
 			t.Fatal(err)
 		}
-		if got, want := strings.Count(b.String(), "secret"), 5*count(keep); got != want {
+		if got, want := strings.Count(b.String(), "secret"), 6*count(keep); got != want {
 			t.Errorf("KeepTexts %v: got %d texts, want %d", keep, got, want)
 		}
 	}

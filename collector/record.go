@@ -153,12 +153,13 @@ type Record struct {
 	Spec        *Spec  // nil: SpecMissing says why
 	SpecMissing string
 
-	RequestBytes  int     // body as the client sent it
-	ResponseBytes int     // body as the upstream sent it
-	UserHash      string  // hash of the first user message; only where a question file is in use
-	Thread        *Thread // hashes by which the turns of a conversation find each other; only with UserHash
-	Prompt        string  // the last user message; only when texts are kept
-	Reply         string  // content of the first choice; only when texts are kept
-	Reasoning     string  // reasoning of the first choice; only when texts are kept
+	RequestBytes  int               // body as the client sent it
+	ResponseBytes int               // body as the upstream sent it
+	UserHash      string            // hash of the first user message; only where a question file is in use
+	Thread        *Thread           // hashes by which the turns of a conversation find each other; only with UserHash
+	Headers       map[string]string // request headers that were asked for, by their names in lower case
+	Prompt        string            // the last user message; only when texts are kept
+	Reply         string            // content of the first choice; only when texts are kept
+	Reasoning     string            // reasoning of the first choice; only when texts are kept
 	Warnings      []string
 }

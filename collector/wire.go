@@ -95,14 +95,15 @@ type wireRecord struct {
 	Spec        *wireSpec `json:"spec"`
 	SpecMissing string    `json:"spec_missing"`
 
-	RequestBytes  int      `json:"request_bytes"`
-	ResponseBytes int      `json:"response_bytes"`
-	UserHash      string   `json:"user_hash,omitempty"`
-	Thread        *Thread  `json:"thread,omitempty"`
-	Prompt        string   `json:"prompt,omitempty"`
-	Reply         string   `json:"reply,omitempty"`
-	Reasoning     string   `json:"reasoning,omitempty"`
-	Warnings      []string `json:"warnings,omitempty"`
+	RequestBytes  int               `json:"request_bytes"`
+	ResponseBytes int               `json:"response_bytes"`
+	UserHash      string            `json:"user_hash,omitempty"`
+	Thread        *Thread           `json:"thread,omitempty"`
+	Headers       map[string]string `json:"captured_headers,omitempty"`
+	Prompt        string            `json:"prompt,omitempty"`
+	Reply         string            `json:"reply,omitempty"`
+	Reasoning     string            `json:"reasoning,omitempty"`
+	Warnings      []string          `json:"warnings,omitempty"`
 }
 
 // MarshalJSON writes the Record as a line of records.jsonl. A text that is not
@@ -138,7 +139,7 @@ func (r *Record) wire() *wireRecord {
 		SamplingClient: r.SamplingClient, SamplingSent: r.SamplingSent, Injected: r.Injected,
 		Status: r.Status, ErrorKind: r.ErrorKind, Error: r.Error, Retries: r.Retries, SawDone: r.SawDone,
 		Finish: r.Finish, StopReason: r.StopReason, Events: r.Events, SpecMissing: r.SpecMissing,
-		RequestBytes: r.RequestBytes, ResponseBytes: r.ResponseBytes, UserHash: r.UserHash, Thread: r.Thread,
+		RequestBytes: r.RequestBytes, ResponseBytes: r.ResponseBytes, UserHash: r.UserHash, Thread: r.Thread, Headers: r.Headers,
 		Prompt: r.Prompt, Reply: r.Reply, Reasoning: r.Reasoning, Warnings: r.Warnings,
 	}
 	if !r.Start.IsZero() {
@@ -168,7 +169,7 @@ func (w *wireRecord) record() Record {
 		SamplingClient: w.SamplingClient, SamplingSent: w.SamplingSent, Injected: w.Injected,
 		Status: w.Status, ErrorKind: w.ErrorKind, Error: w.Error, Retries: w.Retries, SawDone: w.SawDone,
 		Finish: w.Finish, StopReason: w.StopReason, Events: w.Events, SpecMissing: w.SpecMissing,
-		RequestBytes: w.RequestBytes, ResponseBytes: w.ResponseBytes, UserHash: w.UserHash, Thread: w.Thread,
+		RequestBytes: w.RequestBytes, ResponseBytes: w.ResponseBytes, UserHash: w.UserHash, Thread: w.Thread, Headers: w.Headers,
 		Prompt: w.Prompt, Reply: w.Reply, Reasoning: w.Reasoning, Warnings: w.Warnings,
 	}
 	if w.Start != nil {

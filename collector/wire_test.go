@@ -57,7 +57,7 @@ func genRecord(t *rapid.T) *Record {
 		SawDone: rapid.Bool().Draw(t, "saw done"), Finish: text("finish"), StopReason: text("stop"), Events: rapid.Int().Draw(t, "events"),
 		Spec: genSpec(t), SpecMissing: text("missing"), RequestBytes: rapid.Int().Draw(t, "in"), ResponseBytes: rapid.Int().Draw(t, "out"),
 		UserHash: text("hash"), Prompt: text("prompt"), Reply: text("reply"), Reasoning: text("reasoning"),
-		Warnings: rapid.SliceOf(genText).Draw(t, "warnings"),
+		Warnings: rapid.SliceOf(genText).Draw(t, "warnings"), Headers: rapid.MapOf(genText, genText).Draw(t, "headers"),
 	}
 	if rapid.Bool().Draw(t, "has start") {
 		r.Start = time.Unix(0, rapid.Int64().Draw(t, "start"))

@@ -13,7 +13,7 @@ import (
 	"spectap/collector"
 )
 
-// Config holds every setting of the proxy. Flag, variable, default, unit and
+// Config holds every setting of the proxy, save KeepTexts. Flag, variable, default, unit and
 // meaning of each come from the struct tags, so that --help and the README's
 // table cannot differ from the code. FlagName names the flag of a variable.
 type Config struct {
@@ -35,9 +35,10 @@ type Config struct {
 	Set               string `env:"SPECTAP_SET" unit:"JSON object" help:"any other request members, filled in where the client sets none"`
 	Override          bool   `env:"SPECTAP_OVERRIDE" envDefault:"false" unit:"true or false" help:"the parameters above win over the client's own"`
 
-	Records   string `env:"SPECTAP_RECORDS" unit:"file" help:"append one JSON line a request to this file"`
-	KeepTexts bool   `env:"SPECTAP_KEEP_TEXTS" envDefault:"false" unit:"true or false" help:"keep prompts and replies in the records"`
-	HashUser  bool   `env:"SPECTAP_HASH_USER" envDefault:"false" unit:"true or false" help:"keep hashes of the user messages and of the reply in the records: of the first one as the question of requests without a label, of all to join the turns of a conversation; they recognise a question file's questions, and let anyone who has a text check for it"`
+	Records      string `env:"SPECTAP_RECORDS" unit:"file" help:"append one JSON line a request to this file"`
+	Capture      string `env:"SPECTAP_CAPTURE" unit:"list of prompt, reply, reasoning, header:NAME" help:"content that is kept, and nothing else: the last user message, the first choice's reply or reasoning, or a request header; texts in the records only, headers in spans too; headers that can hold credentials are refused"`
+	CaptureBytes int    `env:"SPECTAP_CAPTURE_BYTES" envDefault:"4096" unit:"bytes" help:"longest value that is captured; the rest is cut, and the record warns of it"`
+	HashUser     bool   `env:"SPECTAP_HASH_USER" envDefault:"false" unit:"true or false" help:"keep hashes of the user messages and of the reply in the records: of the first one as the question of requests without a label, of all to join the turns of a conversation; they recognise a question file's questions, and let anyone who has a text check for it"`
 
 	StallTimeout   time.Duration `env:"SPECTAP_STALL_TIMEOUT" envDefault:"0s" unit:"duration, 0 = none" help:"give up on an answer that brings no data for so long; keep-alive comments do not count"`
 	ConnectTimeout time.Duration `env:"SPECTAP_CONNECT_TIMEOUT" envDefault:"5s" unit:"duration" help:"limit of one connection attempt to the engine"`
@@ -47,6 +48,8 @@ type Config struct {
 	DrainTimeout   time.Duration `env:"SPECTAP_DRAIN_TIMEOUT" envDefault:"30s" unit:"duration" help:"how long running requests may go on after a stop signal"`
 	MaxBodyBytes   int           `env:"SPECTAP_MAX_BODY_BYTES" envDefault:"268435456" unit:"bytes" help:"largest request body"`
 	Hold           time.Duration `env:"SPECTAP_HOLD" envDefault:"50ms" unit:"duration" help:"how long at most an event is held to undo an injection"`
+
+	KeepTexts bool // whole prompts, replies and reasoning, for sinks in this process; no setting
 
 	LogLevel  string `env:"SPECTAP_LOG_LEVEL" envDefault:"info" unit:"debug, info, warn or error" help:"least severe log line"`
 	LogFormat string `env:"SPECTAP_LOG_FORMAT" envDefault:"auto" unit:"auto, json or console" help:"auto: readable on a terminal, else JSON"`
@@ -135,6 +138,10 @@ func (c Config) validateLimits(v *validation) {
 	if c.MaxBodyBytes < 1 {
 		v.add("SPECTAP_MAX_BODY_BYTES", strconv.Itoa(c.MaxBodyBytes), "want at least 1 byte")
 	}
+	if c.CaptureBytes < 1 {
+		v.add("SPECTAP_CAPTURE_BYTES", strconv.Itoa(c.CaptureBytes), "want at least 1 byte; to capture nothing, empty SPECTAP_CAPTURE")
+	}
+	parseCapture(c.Capture, c.CaptureBytes, func(word, wanted string) { v.add("SPECTAP_CAPTURE", word, wanted) })
 }
 
 // Warnings returns what is allowed but will probably hurt.
@@ -144,10 +151,19 @@ func (c Config) Warnings() []string {
 		w = append(w, fmt.Sprintf("SPECTAP_UPSTREAM_IDLE (%s) is %s: vLLM closes idle connections after 5 s, so keep it below %s",
 			FlagName("SPECTAP_UPSTREAM_IDLE"), c.UpstreamIdle, maxUpstreamIdle))
 	}
-	if c.KeepTexts {
-		w = append(w, "SPECTAP_KEEP_TEXTS is on: prompts and replies are written to the records")
+	if words := c.captures().words(); len(words) > 0 {
+		w = append(w, fmt.Sprintf("SPECTAP_CAPTURE (%s) is on: PRIVATE CONTENT IS KEPT of every request (%s), up to %d bytes of each",
+			FlagName("SPECTAP_CAPTURE"), strings.Join(words, ", "), c.CaptureBytes))
+		if c.Records == "" && len(words) > len(c.captures().headers) {
+			w = append(w, "SPECTAP_CAPTURE keeps texts in records only, and there are none: set SPECTAP_RECORDS (--records)")
+		}
 	}
 	return w
+}
+
+// captures returns what may be kept of a request; Validate tells the words that are wrong.
+func (c Config) captures() captures {
+	return parseCapture(c.Capture, c.CaptureBytes, func(string, string) {})
 }
 
 // validation collects the problems of a Config.

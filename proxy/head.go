@@ -13,7 +13,7 @@ import (
 
 // newPolicy reads the settings that say what a request carries.
 func newPolicy(cfg Config) (Policy, error) {
-	p := Policy{Measure: Measure(cfg.Measure), Override: cfg.Override, KeepText: cfg.KeepTexts, HashUser: cfg.HashUser, Fill: map[string]json.RawMessage{}}
+	p := Policy{Measure: Measure(cfg.Measure), Override: cfg.Override, KeepText: cfg.KeepTexts || cfg.captures().prompt, HashUser: cfg.HashUser, Fill: map[string]json.RawMessage{}}
 	if cfg.Set != "" {
 		if err := json.Unmarshal([]byte(cfg.Set), &p.Fill); err != nil {
 			return p, fmt.Errorf("cannot use SPECTAP_SET (--set) %q: %w", cfg.Set, err)

@@ -32,21 +32,22 @@ type Server struct {
 	// Observer is told of every request; nil is none. It is set before Serve.
 	Observer collector.Observer
 
-	cfg     Config
-	to      endpoint
-	policy  Policy
-	sink    collector.Sink
-	log     zerolog.Logger
-	http    *fasthttp.Server
-	pool    *pool
-	watcher *watcher
-	readers sync.Pool // *bufio.Reader on upstream connections
-	taps    sync.Pool // *tap.Tap, with their buffers
-	cutters sync.Pool // *cutting
-	buffers sync.Pool // *[]byte for request heads and bodies
-	flights flights
-	counts  counts
-	probe   *prober
+	cfg      Config
+	to       endpoint
+	policy   Policy
+	captures captures
+	sink     collector.Sink
+	log      zerolog.Logger
+	http     *fasthttp.Server
+	pool     *pool
+	watcher  *watcher
+	readers  sync.Pool // *bufio.Reader on upstream connections
+	taps     sync.Pool // *tap.Tap, with their buffers
+	cutters  sync.Pool // *cutting
+	buffers  sync.Pool // *[]byte for request heads and bodies
+	flights  flights
+	counts   counts
+	probe    *prober
 
 	engine   atomic.Value // Engine
 	stopping atomic.Bool
@@ -73,7 +74,7 @@ func New(cfg Config, sink collector.Sink, log zerolog.Logger) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{cfg: cfg, to: to, policy: policy, sink: sink, log: log, watcher: w}
+	s := &Server{cfg: cfg, to: to, policy: policy, captures: cfg.captures(), sink: sink, log: log, watcher: w}
 	s.prefix = fmt.Sprintf("%x-", time.Now().UnixNano())
 	s.engine.Store(EngineUnknown)
 	if cfg.Engine != "auto" {
@@ -177,6 +178,7 @@ func (s *Server) takeOff(ctx *fasthttp.RequestCtx) *flight {
 		RequestBytes: len(ctx.Request.Body()),
 	}}
 	f.rec.Labels, f.rec.NamedBy = labels(h)
+	s.captures.request(f.rec, h)
 	f.route = tap.RouteOf(f.rec.Path)
 	f.rec.Route = routeName(f.rec, f.route)
 	f.measured = f.rec.Route != ""
@@ -306,7 +308,7 @@ func (b *stream) tapBody() {
 		}
 	}()
 	s, h := b.s, &b.x.head
-	options := tap.Options{Route: b.f.route, KeepText: s.cfg.KeepTexts || s.cfg.HashUser, Choices: b.f.sent.Choices}
+	options := tap.Options{Route: b.f.route, KeepText: s.cfg.KeepTexts || s.cfg.HashUser || s.captures.reply || s.captures.reasoning, Choices: b.f.sent.Choices}
 	if t, ok := s.taps.Get().(*tap.Tap); ok {
 		t.Reset(options)
 		b.tap = t
@@ -360,6 +362,9 @@ func (s *Server) land(f *flight) {
 	rec := f.rec
 	if rec.Model == "" {
 		rec.Model = f.sent.Model
+	}
+	if !s.cfg.KeepTexts {
+		s.captures.texts(rec)
 	}
 	rec.Done = collector.At(time.Since(f.start))
 	s.flights.remove(f)

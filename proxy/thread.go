@@ -34,16 +34,13 @@ func (p Policy) thread(m members, route tap.Route, user userTexts) *collector.Th
 // check a text against. It is called before Serve.
 func (s *Server) KeyHashes(key []byte) { s.policy.HashKey = key }
 
-// hashReply hashes the texts of a reply into its Record's Thread, and drops them
-// where they are kept for nothing else.
+// hashReply hashes the texts of a reply into its Record's Thread. What is not to
+// be kept of them is dropped by captures.texts.
 func (s *Server) hashReply(rec *collector.Record) {
 	if t := rec.Thread; t != nil {
 		t.Reply = collector.ReplyHash(s.policy.HashKey, rec.Reply)
 		if rec.Reasoning != "" {
 			t.Thought = collector.ReplyHash(s.policy.HashKey, rec.Reasoning+rec.Reply)
 		}
-	}
-	if !s.cfg.KeepTexts {
-		rec.Reply, rec.Reasoning = "", ""
 	}
 }

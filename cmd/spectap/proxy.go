@@ -153,7 +153,7 @@ func recordsSink(cfg proxy.Config, log zerolog.Logger) (collector.Sink, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot open the records file: %w; choose another --records", err)
 	}
-	sink.KeepTexts = cfg.KeepTexts
+	sink.KeepTexts = cfg.Capture != "" // a Record has nothing but what is captured
 	if err := sink.WriteRun(collector.Run{ID: newRunID(time.Now()), Measure: cfg.Measure}); err != nil {
 		_ = sink.Close() // says the same
 		return nil, fmt.Errorf("cannot write to the records file: %w; choose another --records", err)
