@@ -1,7 +1,8 @@
 package collector
 
 // Headers are the header fields of a request on its way upstream. Names are
-// read and written without regard to case; Set replaces all fields of a name.
+// read and written without regard to case; Set replaces all fields of a name, and
+// with an empty value removes them.
 type Headers interface {
 	Get(name string) string
 	Set(name, value string)

@@ -47,10 +47,12 @@ func (u upstreamHeaders) Get(name string) string {
 	return string(bytes.Join(u.h.PeekAll(name), []byte{','}))
 }
 
-// Set replaces all fields of a name.
+// Set replaces all fields of a name; an empty value removes them.
 func (u upstreamHeaders) Set(name, value string) {
 	u.h.Del(name)
-	u.h.Set(name, value)
+	if value != "" {
+		u.h.Set(name, value)
+	}
 }
 
 // Keys lists the names of all fields.

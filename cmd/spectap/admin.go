@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"net/http/pprof"
@@ -60,9 +61,10 @@ func (w *watched) close() error {
 func (w *watched) admin(cfg adminConfig) http.Handler {
 	mux := http.NewServeMux()
 	probes := w.server.Admin()
-	for _, path := range []string{"/livez", "/readyz", "/status"} {
+	for _, path := range []string{"/livez", "/readyz"} {
 		mux.Handle(path, probes)
 	}
+	mux.HandleFunc("GET /status", w.status)
 	mux.Handle("GET /metrics", w.telemetry.Metrics())
 	mux.Handle("/", w.page.Handler())
 	if cfg.Pprof {
@@ -73,6 +75,17 @@ func (w *watched) admin(cfg adminConfig) http.Handler {
 		mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
 	}
 	return mux
+}
+
+// status answers /status: what the proxy did, and how telemetry leaves.
+func (w *watched) status(rw http.ResponseWriter, _ *http.Request) {
+	rw.Header().Set("Content-Type", "application/json")
+	enc := json.NewEncoder(rw)
+	enc.SetIndent("", "  ")
+	_ = enc.Encode(struct { // fails only when the asker left
+		proxy.Status
+		Telemetry telemetry.Status `json:"telemetry"`
+	}{w.server.Status(), w.telemetry.Status()})
 }
 
 func metricState(s proxy.Status) telemetry.State {

@@ -128,14 +128,16 @@ func outcome(rec *collector.Record) string {
 	return labelOther
 }
 
-// errorType is error.type: the status where that is what went wrong, else the kind.
+// errorType is error.type of metrics and spans: one of few words, or the status
+// where that is what went wrong; empty for what went well.
 func errorType(rec *collector.Record) string {
+	if word, ok := errorTypes[rec.ErrorKind]; ok {
+		return word
+	}
 	switch {
-	case rec.ErrorKind == "":
+	case rec.ErrorKind == "" && rec.Status < http.StatusBadRequest:
 		return ""
-	case rec.ErrorKind != collector.ErrHTTPStatus:
-		return outcome(rec)
-	case http.StatusText(rec.Status) != "":
+	case rec.Status >= http.StatusBadRequest && http.StatusText(rec.Status) != "":
 		return strconv.Itoa(rec.Status)
 	}
 	return "_OTHER"

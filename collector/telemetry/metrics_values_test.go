@@ -88,7 +88,7 @@ func TestMetricValues(t *testing.T) {
 	}
 	h("gen_ai_server_time_to_first_token_seconds", map[float64]uint64{0.04: 2, 15: 1}, 12.06, chat...)
 	h("gen_ai_server_time_per_output_token_seconds", map[float64]uint64{0.005: 2, math.Inf(1): 1}, 2*0.005+58./5, chat...)
-	h("gen_ai_server_request_duration_seconds", map[float64]uint64{2.56: 1}, 2, append(chat, "error_type=client_gone")...)
+	h("gen_ai_server_request_duration_seconds", map[float64]uint64{2.56: 1}, 2, append(chat, "error_type=client_disconnected")...)
 	h("gen_ai_server_request_duration_seconds", map[float64]uint64{0.02: 1}, 0.02, "gen_ai_operation_name=embeddings")
 	if n := got.sum("gen_ai_server_request_duration_seconds", chat...); n != 4 {
 		t.Errorf("got %v chat requests with a duration, want 4", n)
