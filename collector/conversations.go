@@ -62,6 +62,7 @@ type selection struct {
 	convs    []measuredConversation
 	failures []Failure
 	foreign  int
+	apart    map[string]int // requests that were set apart, by reason
 }
 
 // maxTurns bounds the turns of a conversation, so that a damaged label or run
@@ -73,10 +74,14 @@ type turnKey struct{ conversation, turn int }
 
 // selected sorts the Records into conversations and measures them.
 func (p Point) selected() selection {
-	var s selection
+	s := selection{apart: map[string]int{}}
 	byTurn := map[turnKey][]*Record{}
 	indexes, questions := p.questions()
 	for _, r := range p.Records {
+		if r.SetApart != "" {
+			s.apart[r.SetApart]++
+			continue
+		}
 		index, known := indexes[r.Labels.Conversation]
 		if r.Labels.Conversation == "" || !r.Labels.HasTurn || p.elsewhere(r) {
 			s.foreign++
@@ -94,6 +99,9 @@ func (p Point) selected() selection {
 	}
 	rules, epoch := p.LengthRules(), p.epoch()
 	for i, q := range questions {
+		if q.NotAsked {
+			continue
+		}
 		c := measuredConversation{index: i, question: q}
 		before := len(s.failures)
 		for t := range q.Turns {
@@ -110,6 +118,11 @@ func (p Point) selected() selection {
 		}
 	}
 	return s
+}
+
+// counted are the Records that were not set apart.
+func (p Point) counted() []*Record {
+	return slices.DeleteFunc(slices.Clone(p.Records), func(r *Record) bool { return r.SetApart != "" })
 }
 
 // elsewhere says that a Record's labels name another point or run.
@@ -132,7 +145,7 @@ func (p Point) questions() (map[string]int, []Question) {
 	found := map[string]Question{}
 	for _, r := range p.Records {
 		l := r.Labels
-		if l.Conversation == "" || !l.HasTurn || p.elsewhere(r) || l.Turn >= maxTurns {
+		if l.Conversation == "" || !l.HasTurn || r.SetApart != "" || p.elsewhere(r) || l.Turn >= maxTurns {
 			continue
 		}
 		q := found[l.Conversation]

@@ -19,6 +19,7 @@ func (p Point) speculation(s selection) (Speculation, error) {
 		Schema: SchemaSpeculation, Point: p.Run.Point, Metric: p.Run.Metric, View: p.view(), LeftOut: s.leftOut(),
 		ByTurn: s.byTurn(), Turns: s.turnCounts(), Blocks: p.blockCounts(s),
 	}
+	out.Attribution = p.Run.Attribution
 	var err error
 	if out.Client, err = p.viewAL(s.conversations(p, ViewClient)); err != nil {
 		return out, err
@@ -27,8 +28,8 @@ func (p Point) speculation(s selection) (Speculation, error) {
 		return out, err
 	}
 	out.Difference = out.Server.AverageAL - out.Client.AverageAL
-	sums := newBlockSums(p.Records)
-	audit, diff := p.audit(sums, out.Blocks.Expected)
+	sums := newBlockSums(p.counted())
+	audit, diff := p.audit(newBlockSums(p.Records), p.expectedBlocks())
 	out.Audit = audit
 	out.Accepted = p.histogram(sums, audit, diff)
 	out.Position = positionRates(sums, out.Accepted, diff)
@@ -107,9 +108,9 @@ func (v ViewAL) interval() Interval {
 
 // leftOut counts what is in no figure, by reason.
 func (s selection) leftOut() map[string]int {
-	counts := map[string]int{}
+	counts := maps.Clone(s.apart)
 	if s.foreign > 0 {
-		counts[ReasonForeign] = s.foreign
+		counts[ReasonForeign] += s.foreign
 	}
 	for _, f := range s.failures {
 		counts[f.Reason]++
@@ -228,7 +229,7 @@ func (p Point) blockCounts(s selection) BlockCounts {
 			split[t.rec] = t.client.Source == SourceSplit
 		}
 	}
-	for _, r := range p.Records {
+	for _, r := range p.counted() {
 		switch {
 		case r.SpecMissing == MissingNotMeasured:
 		case r.Spec != nil:
@@ -249,6 +250,16 @@ func (p Point) blockCounts(s selection) BlockCounts {
 	return n
 }
 
+// expectedBlocks is the number of all requests that should have brought a block,
+// those that were set apart too: the server counted them.
+func (p Point) expectedBlocks() int {
+	n := 0
+	for _, r := range p.Records {
+		n += count(r.SpecMissing != MissingNotMeasured && (r.Spec != nil || !p.Run.NoSpecStats))
+	}
+	return n
+}
+
 // histogram chooses what describes the whole point: the blocks where all came,
 // else the counters where all they counted is ours.
 func (p Point) histogram(sums blockSums, a Audit, diff *Counters) PointHistogram {
@@ -257,7 +268,8 @@ func (p Point) histogram(sums blockSums, a Audit, diff *Counters) PointHistogram
 		return h
 	}
 	h.Counters = diff.Histogram()
-	if a.Verdict == AuditExact && h.Counters != nil && !slices.Equal(h.Counters, h.Blocks) {
+	allOurs := len(p.counted()) == len(p.Records)
+	if a.Verdict == AuditExact && allOurs && h.Counters != nil && !slices.Equal(h.Counters, h.Blocks) {
 		h.Source = "counters"
 	}
 	return h
@@ -347,7 +359,7 @@ func viewsWarning(server, client float64) string {
 // recordWarnings sums up what the Records say about themselves.
 func (p Point) recordWarnings() []string {
 	retries, counts, stamps := 0, map[string]int{}, map[string]int{}
-	for _, r := range p.Records {
+	for _, r := range p.counted() {
 		retries += r.Retries
 		if r.Stamps != "" && len(r.Chunks) > 0 {
 			stamps[r.Stamps]++

@@ -25,6 +25,7 @@ type Question struct {
 	System   string   // system message, where the conversation starts with one
 	Turns    int      // user turns
 	Prompts  []string // the user turns; only in memory, or where texts are kept
+	NotAsked bool     // a foreign client left it out: nothing of it is missing
 }
 
 // Run describes a point: what was asked, of whom, and how it is counted. It is
@@ -52,4 +53,5 @@ type Run struct {
 
 	Before, After *Counters       // the server's counters around the point; nil where it has none
 	Configuration json.RawMessage // the text of configuration.json; nil where there is none
+	Attribution   *Attribution    // what Recognise found out about a foreign client; nil where we asked
 }

@@ -25,7 +25,9 @@ type Speculation struct {
 	CrossCheck *CrossCheck `json:"cross_check,omitempty"` // where another client measured the same requests
 
 	LeftOut  map[string]int `json:"left_out_by_reason"`
-	Warnings []string       `json:"warnings"`
+	// Attribution says how the requests of a foreign client were recognised.
+	Attribution *Attribution `json:"attribution,omitempty"`
+	Warnings    []string     `json:"warnings"`
 }
 
 // ViewAL is the acceptance length of one view, averaged as the metric averages, with its interval.

@@ -25,7 +25,7 @@ type Summary struct {
 	Requests      int            `json:"requests"`      // measured
 	Failed        int            `json:"failed_requests"`
 	LeftOut       map[string]int `json:"left_out_by_reason,omitempty"` // requests and conversations that are in no figure
-	Incomplete    bool           `json:"incomplete"`                   // conversations were left out
+	Incomplete    bool           `json:"incomplete"`                   // conversations were left out, or requests are of nobody's
 
 	View             string   `json:"acceptance_view"` // of acceptance_rate.json
 	AverageAL        float64  `json:"average_al"`      // as in acceptance_rate.json
@@ -54,7 +54,7 @@ func (s Summary) ViewsWarning() string { return viewsWarning(s.ServerAL, s.Clien
 func (p Point) summary(s selection, spec Speculation, t TimingResult) Summary {
 	row := Summary{
 		Point: p.Run.Point, Temperature: p.Run.Temperature, Concurrency: p.Run.Concurrency,
-		Conversations: len(s.convs), LeftOut: spec.LeftOut, Incomplete: len(s.failures) > 0,
+		Conversations: len(s.convs), LeftOut: spec.LeftOut, Incomplete: len(s.failures)+s.apart[ApartForeign]+s.apart[ApartOtherPoint] > 0,
 		View: spec.View, AverageAL: spec.Client.AverageAL,
 		ClientAL: spec.Client.AverageAL, ClientALInterval: spec.Client.interval(),
 		ServerAL: spec.Server.AverageAL, ServerALInterval: spec.Server.interval(),
@@ -68,7 +68,7 @@ func (p Point) summary(s selection, spec Speculation, t TimingResult) Summary {
 	for _, c := range s.convs {
 		row.Requests += len(c.turns)
 	}
-	for _, r := range p.Records {
+	for _, r := range p.counted() {
 		row.Failed += count(r.ErrorKind != "")
 	}
 	if mean, _ := meanAndMedian(t.GenerationTPS); mean != nil {

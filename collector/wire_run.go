@@ -11,6 +11,7 @@ type wireQuestion struct {
 	Turns    int             `json:"turns"`
 	System   string          `json:"system,omitempty"`
 	Prompts  []string        `json:"prompts,omitempty"`
+	NotAsked bool            `json:"not_asked,omitempty"`
 }
 
 type wireCounters struct {
@@ -50,6 +51,7 @@ type wireRun struct {
 	Before        *Counters       `json:"counters_before"`
 	After         *Counters       `json:"counters_after"`
 	Questions     []wireQuestion  `json:"questions"`
+	Attribution   *Attribution    `json:"attribution,omitempty"`
 	Configuration json.RawMessage `json:"configuration,omitempty"`
 }
 
@@ -60,7 +62,7 @@ func (r Run) MarshalJSON() ([]byte, error) {
 		Temperature: r.Temperature, Concurrency: r.Concurrency, Acceptance: r.Acceptance, Measure: r.Measure,
 		Postprocess: r.Postprocess, IgnoreEOS: r.IgnoreEOS, NoSpecStats: r.NoSpecStats, Seed: r.Seed,
 		Model: r.Model, Engine: r.Engine, EngineVersion: r.EngineVersion,
-		Before: r.Before, After: r.After,
+		Before: r.Before, After: r.After, Attribution: r.Attribution,
 	}
 	if r.Configuration != nil {
 		// The text has its own layout and a compact copy would lose it, so it travels as a string.
@@ -71,7 +73,7 @@ func (r Run) MarshalJSON() ([]byte, error) {
 		w.Configuration = text
 	}
 	for _, q := range r.Questions {
-		w.Questions = append(w.Questions, wireQuestion{ID: q.ID, Category: q.Category, Turns: q.Turns, System: q.System, Prompts: q.Prompts})
+		w.Questions = append(w.Questions, wireQuestion{ID: q.ID, Category: q.Category, Turns: q.Turns, System: q.System, Prompts: q.Prompts, NotAsked: q.NotAsked})
 	}
 	return marshalPlain(w)
 }
@@ -90,7 +92,7 @@ func (r *Run) UnmarshalJSON(b []byte) error {
 		Temperature: w.Temperature, Concurrency: w.Concurrency, Acceptance: w.Acceptance, Measure: w.Measure,
 		Postprocess: w.Postprocess, IgnoreEOS: w.IgnoreEOS, NoSpecStats: w.NoSpecStats, Seed: w.Seed,
 		Model: w.Model, Engine: w.Engine, EngineVersion: w.EngineVersion,
-		Before: w.Before, After: w.After,
+		Before: w.Before, After: w.After, Attribution: w.Attribution,
 	}
 	if w.Configuration != nil {
 		var text string
@@ -103,7 +105,7 @@ func (r *Run) UnmarshalJSON(b []byte) error {
 		if q.Turns < 0 || q.Turns > maxTurns {
 			return fmt.Errorf("cannot read the run: question %d has %d turns, want 0 to %d", i, q.Turns, maxTurns)
 		}
-		r.Questions = append(r.Questions, Question{ID: q.ID, Category: q.Category, Turns: q.Turns, System: q.System, Prompts: q.Prompts})
+		r.Questions = append(r.Questions, Question{ID: q.ID, Category: q.Category, Turns: q.Turns, System: q.System, Prompts: q.Prompts, NotAsked: q.NotAsked})
 	}
 	return nil
 }

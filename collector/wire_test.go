@@ -127,9 +127,13 @@ func TestRunRoundTrip(t *testing.T) {
 		if rapid.Bool().Draw(t, "configuration") {
 			want.Configuration = json.RawMessage("{\n    \"a\": \"<\\u00e9\"\n}")
 		}
+		if rapid.Bool().Draw(t, "attribution") {
+			want.Attribution = &Attribution{Requests: 9, Attributed: 7, Conversations: 4, By: map[string]int{"history": 4}, SetApart: map[string]int{ApartForeign: 2},
+				Questions: 80, Asked: 4, QuestionsBy: map[string]int{"label": 4}}
+		}
 		for range rapid.IntRange(0, 3).Draw(t, "questions") {
 			id := rapid.SampledFrom([]string{`81`, `"a b"`, `null`}).Draw(t, "id")
-			want.Questions = append(want.Questions, Question{json.RawMessage(id), text("cat"), text("sys"), rapid.IntRange(0, maxTurns).Draw(t, "turns"), rapid.SliceOf(genText).Draw(t, "prompts")})
+			want.Questions = append(want.Questions, Question{json.RawMessage(id), text("cat"), text("sys"), rapid.IntRange(0, maxTurns).Draw(t, "turns"), rapid.SliceOf(genText).Draw(t, "prompts"), rapid.Bool().Draw(t, "not asked")})
 		}
 		line, err := encodeRun(want, true)
 		if err != nil {
