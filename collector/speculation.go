@@ -24,7 +24,7 @@ type Speculation struct {
 
 	CrossCheck *CrossCheck `json:"cross_check,omitempty"` // where another client measured the same requests
 
-	LeftOut  map[string]int `json:"left_out_by_reason"`
+	LeftOut map[string]int `json:"left_out_by_reason"`
 	// Attribution says how the requests of a foreign client were recognised.
 	Attribution *Attribution `json:"attribution,omitempty"`
 	Warnings    []string     `json:"warnings"`

@@ -270,7 +270,7 @@ func (f *Foreign) configuration(seen observation) []byte {
 		MTBench: optional(cfg.MTBench), SpecBench: optional(cfg.SpecBench), NumRequests: cfg.NumRequests,
 		Engine: optional(engineNames[f.run.Engine]), ModelDir: optional(f.srv.root),
 		Temperature: f.temperature, TPSize: &cfg.GPUs, Concurrency: f.concurrency, Postprocess: &cfg.Postprocess,
-		SaveDir: optional(cfg.SaveDir), ServingConfig: servingConfig(f.srv, f.run.Before),
+		SaveDir: optional(cfg.SaveDir), ServingConfig: servingConfig(f.srv, f.run.Before, nil),
 		EngineVersion: optional(f.srv.version), Argv: cfg.Argv,
 		Provenance: collector.ProvenanceOf(cfg.Env, checkpoint(f.srv.root), f.sweep.now()),
 	}
