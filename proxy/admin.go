@@ -1,7 +1,9 @@
 package proxy
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"maps"
 	"net/http"
 	"runtime/debug"
@@ -101,13 +103,11 @@ func (s *Server) Admin() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { plain(w, http.StatusOK, "ok\n") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
-		if s.stopping.Load() {
-			plain(w, http.StatusServiceUnavailable, "draining\n")
-		} else if err := s.probe.ready(r.Context()); err != nil {
+		if err := s.Ready(r.Context()); err != nil {
 			plain(w, http.StatusServiceUnavailable, err.Error()+"\n")
-		} else {
-			plain(w, http.StatusOK, "ok\n")
+			return
 		}
+		plain(w, http.StatusOK, "ok\n")
 	})
 	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -116,6 +116,18 @@ func (s *Server) Admin() http.Handler {
 		_ = enc.Encode(s.Status()) // fails only when the asker left
 	})
 	return mux
+}
+
+// errDraining is what /readyz says once Shutdown has begun.
+var errDraining = errors.New("draining")
+
+// Ready asks the engine whether it would serve a request; the error says why not
+// and is fit for anybody's eyes.
+func (s *Server) Ready(ctx context.Context) error {
+	if s.stopping.Load() {
+		return errDraining
+	}
+	return s.probe.ready(ctx)
 }
 
 func plain(w http.ResponseWriter, status int, text string) {

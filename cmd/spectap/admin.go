@@ -29,13 +29,15 @@ type watched struct {
 	server    *proxy.Server
 	telemetry *telemetry.Telemetry
 	page      *live.Page
+	readiness readiness
+	listen    string // address of the data port; set before the admin port serves
 }
 
 // watch makes a proxy whose Records go to sink, to the live page, and through
 // telemetry to spans and metrics. The caller closes sink.
 func (p program) watch(cfg proxy.Config, observe telemetry.Config, sink collector.Sink, log zerolog.Logger) (*watched, error) {
 	w := &watched{}
-	w.page = live.New(live.Config{State: func() live.State { return pageState(w.server) }, Now: time.Now})
+	w.page = live.New(live.Config{State: w.pageState, Now: time.Now})
 	var err error
 	if w.server, err = proxy.New(cfg, collector.Tee{sink, w.page}, log); err != nil {
 		return nil, err
@@ -53,7 +55,9 @@ func (p program) watch(cfg proxy.Config, observe telemetry.Config, sink collecto
 func (w *watched) close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), flushTimeout)
 	defer cancel()
-	return errors.Join(w.page.Close(), w.telemetry.Shutdown(ctx))
+	err := w.page.Close()
+	w.readiness.wait()
+	return errors.Join(err, w.telemetry.Shutdown(ctx))
 }
 
 // admin returns the handler of the admin port: probes and status of the proxy,
@@ -95,10 +99,11 @@ func metricState(s proxy.Status) telemetry.State {
 	}
 }
 
-func pageState(s *proxy.Server) live.State {
-	st := s.Status()
+func (w *watched) pageState() live.State {
+	st, spans := w.server.Status(), w.telemetry.Status()
 	return live.State{
-		Version: version(), Upstream: collector.StripUserinfo(st.Upstream), Engine: st.Engine, Measure: st.Measure,
-		Draining: st.Draining, InFlight: st.InFlight, SinkDrops: st.SinkDrops,
+		Version: version(), Upstream: collector.StripUserinfo(st.Upstream), Listen: w.listen, Engine: st.Engine, Measure: st.Measure,
+		NotReady: w.readiness.last(w.server.Ready), Draining: st.Draining, InFlight: st.InFlight,
+		Refused: st.Refused, Panics: st.Panics, SinkDrops: st.SinkDrops, TelemetryDrops: spans.SpansFailed + spans.SpansDropped,
 	}
 }

@@ -88,6 +88,7 @@ func (p program) serve(ctx context.Context, cfg proxySettings) error {
 		return exitError{exitUsage, errors.Join(err, data.Close())}
 	}
 	log.Info().Stringer("listen", data.Addr()).Str("admin", addressOf(admin)).Str("upstream", collector.StripUserinfo(cfg.proxy.Upstream)).Str("measure", cfg.proxy.Measure).Msg("proxy is listening")
+	w.listen = dataAddress(data.Addr())
 	err = serveUntil(ctx, w.server, w.admin(cfg.admin), data, admin, cfg.proxy.DrainTimeout)
 	if closed := sink.Close(); closed != nil {
 		err = errors.Join(err, fmt.Errorf("cannot write all records: %w", closed))
@@ -118,6 +119,14 @@ func addressOf(l net.Listener) string {
 		return "off"
 	}
 	return l.Addr().String()
+}
+
+// dataAddress is where clients connect, as --listen spells it.
+func dataAddress(a net.Addr) string {
+	if a.Network() == "unix" {
+		return "unix:" + a.String()
+	}
+	return a.String()
 }
 
 // serveUntil serves both ports until the context ends or one of them fails.
