@@ -186,10 +186,9 @@ func operation(rec *collector.Record) string {
 const maxPosition = 64
 
 // positionNames are the values of label position.
-var positionNames = func() (names [maxPosition + 1]string) {
-	for i := range maxPosition {
+var positionNames = func() (names [maxPosition]string) {
+	for i := range names {
 		names[i] = strconv.Itoa(i)
 	}
-	names[maxPosition] = labelOther
 	return names
 }()

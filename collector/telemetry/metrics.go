@@ -187,13 +187,19 @@ func (m *metrics) observeSpec(rec *collector.Record, g *group) {
 // observePositions counts at position j the steps that accepted more than j
 // drafts, as vLLM's own counters do. A position without any shows 0.
 func (m *metrics) observePositions(hist []int, g *group) {
-	reached := 0
+	reached, beyond := 0, 0
 	for j := len(hist) - 2; j >= 0; j-- {
 		reached += hist[j+1]
-		if j < maxPosition || reached > 0 {
-			o := m.series.detail(g.key, "position", positionNames[min(j, maxPosition)])
-			m.instruments.acceptedPerPosition.Add(context.Background(), int64(reached), o.add...)
+		if j >= maxPosition {
+			beyond = min(beyond+reached, maxCount)
+			continue
 		}
+		o := m.series.detail(g.key, "position", positionNames[j])
+		m.instruments.acceptedPerPosition.Add(context.Background(), int64(reached), o.add...)
+	}
+	if beyond > 0 {
+		o := m.series.detail(g.key, "position", labelOther)
+		m.instruments.acceptedPerPosition.Add(context.Background(), int64(beyond), o.add...)
 	}
 }
 

@@ -11,9 +11,9 @@ import (
 )
 
 // How many combinations of labels are kept; what comes later is folded into
-// model="other", point="other".
+// model="other", point="other". A full /metrics is some 3 MB.
 const (
-	maxGroups   = 512  // of model, engine and point
+	maxGroups   = 256  // of model, engine and point
 	maxRequests = 4096 // of these with path, status and outcome
 	maxGenAI    = 2048 // of model, point, operation and error
 	maxDetails  = 8192 // of a group with one more label
