@@ -1,0 +1,220 @@
+package deploy
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+const (
+	cpuRounds  = 5    // of all arms, every other one in reverse order
+	cpuBound   = 1.15 // of processor time with telemetry, against none; the aim is 1.05
+	delayBound = 1.5  // of the 99th percentile of TTFT with a broken collector, against none
+	delaySlack = 20 * time.Millisecond
+	ticks      = 100 // a second, in /proc/PID/stat (USER_HZ)
+)
+
+// arm is a proxy with one configuration of telemetry.
+type arm struct {
+	name    string
+	environ []string
+	watched bool      // scraped every second, with a live page open
+	sink    *receiver // that must have two spans of each request at the end of a round; nil: none
+
+	proxy   *proxyProcess
+	cpu     []float64 // seconds a request, one value a round
+	timings []timings
+}
+
+// BenchmarkTelemetry compares the processor time of `spectap proxy` at 512
+// streams with telemetry off and on, and what clients see when the collector is
+// broken. It prints a table; -benchtime 1x is one run of all rounds.
+func BenchmarkTelemetry(b *testing.B) {
+	for _, tokens := range []int{256, 64} {
+		b.Run(fmt.Sprintf("tokens=%d", tokens), func(b *testing.B) {
+			for b.Loop() {
+				compareArms(b, load{streams: 512, each: 3, tokens: tokens})
+			}
+		})
+	}
+}
+
+func compareArms(b *testing.B, l load) {
+	engine := startEngine(b, "--prefill", "20ms", "--step", "40ms", "--step_per_request", "0", "--eos", "0")
+	sink, slow := startReceiver(b, 0), startReceiver(b, 2*time.Second)
+	arms := []*arm{
+		{name: "off (OTEL_SDK_DISABLED)", environ: []string{"OTEL_SDK_DISABLED=true"}},
+		{name: "default (no OTEL_*)"},
+		{name: "on", environ: otlp(sink.address), watched: true, sink: sink},
+		{name: "collector refuses", environ: otlp(refused(b)), watched: true},
+		{name: "collector never answers", environ: otlp(blackHole(b)), watched: true},
+		{name: "collector takes 2 s", environ: otlp(slow.address), watched: true},
+	}
+	for _, a := range arms {
+		a.proxy = startProxy(b, a.environ, engine, "--pprof")
+		if a.watched {
+			watchPage(b, a.proxy.Admin)
+			scrapeEverySecond(b, a.proxy.Admin)
+		}
+	}
+	direct := l.run(b, engine)
+	for round := range cpuRounds + 1 {
+		order := slices.Clone(arms)
+		if round%2 == 1 {
+			slices.Reverse(order)
+		}
+		for _, a := range order {
+			a.play(b, l, round > 0) // the first round warms up: connections, pools, heap
+		}
+	}
+	report(b, l, direct, arms)
+}
+
+// otlp are the standard variables of traces and metrics to a collector.
+func otlp(address string) []string {
+	return []string{"OTEL_EXPORTER_OTLP_ENDPOINT=http://" + address, "OTEL_EXPORTER_OTLP_PROTOCOL=grpc", "OTEL_TRACES_SAMPLER=always_on", "OTEL_SERVICE_NAME=spectap"}
+}
+
+// play runs the load through an arm's proxy once and keeps what it took.
+func (a *arm) play(b *testing.B, l load, keep bool) {
+	b.Helper()
+	var spans int64
+	if a.sink != nil {
+		spans = a.sink.spans.Load()
+	}
+	before := a.proxy.processor(b)
+	profile := a.profile(b, keep)
+	seen := l.run(b, a.proxy.URL)
+	if a.sink != nil {
+		want := spans + int64(2*l.streams*l.each)
+		poll(b, "all spans", func() bool { return a.sink.spans.Load() >= want })
+	}
+	after := a.proxy.processor(b)
+	<-profile
+	if seen.failed > 0 {
+		b.Fatalf("%s: %d clients failed", a.name, seen.failed)
+	}
+	if keep {
+		a.cpu = append(a.cpu, (after-before).Seconds()/float64(l.streams*l.each))
+		a.timings = append(a.timings, seen)
+	}
+}
+
+// processor is the processor time that a process has used, user and system.
+func (p *process) processor(t testing.TB) time.Duration {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.cmd.Process.Pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(text), ") ") // the name may hold spaces
+	fields := strings.Fields(rest)
+	const utime = 14 - 3 // the fields are counted from 1, and rest begins with the third
+	sum := 0
+	for _, field := range fields[utime : utime+2] {
+		n, err := strconv.Atoi(field)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sum += n
+	}
+	return time.Duration(sum) * time.Second / ticks
+}
+
+// profileDir names the folder for a processor profile of each arm's second round, if one is wanted.
+const profileDir = "SPECTAP_PROFILE_DIR"
+
+// profile takes a profile while the load runs; the channel is closed at its end.
+func (a *arm) profile(b *testing.B, keep bool) <-chan struct{} {
+	done := make(chan struct{})
+	dir := os.Getenv(profileDir)
+	if dir == "" || !keep || len(a.cpu) != 1 {
+		close(done)
+		return done
+	}
+	go func() {
+		defer close(done)
+		text, err := fetch(a.proxy.Admin + "/debug/pprof/profile?seconds=5")
+		if err == nil {
+			err = os.WriteFile(filepath.Join(dir, strings.Map(letters, a.name)+".pprof"), text, 0o644)
+		}
+		if err != nil {
+			b.Error(err)
+		}
+	}()
+	return done
+}
+
+func letters(r rune) rune {
+	if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' {
+		return r
+	}
+	return '_'
+}
+
+// watchPage keeps the stream of a live page open until the test ends.
+func watchPage(t testing.TB, admin string) {
+	t.Helper()
+	answer, err := http.Get(admin + "/live")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_, _ = io.Copy(io.Discard, answer.Body) // ends with the body
+	}()
+	t.Cleanup(func() {
+		answer.Body.Close()
+		<-ended
+	})
+}
+
+// scrapeEverySecond asks for the metrics as Prometheus does, until the test ends.
+func scrapeEverySecond(t testing.TB, admin string) {
+	t.Helper()
+	stop, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		every := time.NewTicker(time.Second)
+		defer every.Stop()
+		for {
+			select {
+			case <-stop:
+				return
+			case <-every.C:
+				if err := scrape(admin); err != nil {
+					t.Errorf("cannot scrape: %v", err)
+				}
+			}
+		}
+	}()
+	t.Cleanup(func() {
+		close(stop)
+		<-ended
+	})
+}
+
+// scrape reads the metrics in the form that Prometheus asks for.
+func scrape(admin string) error {
+	request, err := http.NewRequest(http.MethodGet, admin+"/metrics", nil)
+	if err != nil {
+		return err
+	}
+	request.Header.Set("Accept", "application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,text/plain;version=0.0.4;q=0.5,*/*;q=0.1")
+	request.Header.Set("Accept-Encoding", "gzip")
+	answer, err := client.Do(request)
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	_, err = io.Copy(io.Discard, answer.Body)
+	return err
+}
