@@ -84,21 +84,8 @@ func clean(s string) string {
 
 // pathClass is the path of a request where it is a known one.
 func pathClass(rec *collector.Record) string {
-	switch rec.Route {
-	case collector.RouteChat:
-		return "/v1/chat/completions"
-	case collector.RouteCompletions:
-		return "/v1/completions"
-	case collector.RouteResponses:
-		return "/v1/responses"
-	case collector.RouteMessages:
-		return "/v1/messages"
-	}
-	switch rec.Path {
-	case "/health", "/metrics", "/ping", "/version", "/tokenize", "/detokenize", "/v1/models",
-		"/v1/embeddings", "/v1/rerank", "/v1/score", "/v1/audio/transcriptions", "/v1/audio/translations",
-		"/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/messages":
-		return rec.Path
+	if path := httpRoute(rec.Route, rec.Path); path != "" {
+		return path
 	}
 	return labelOther
 }

@@ -33,8 +33,8 @@ const scope = "spectap"
 const maxPoints = 64
 
 // newMetrics starts the two ways out. Prometheus' is always there: it costs
-// nothing until somebody comes and reads.
-func newMetrics(cfg Config) (*metrics, error) {
+// nothing until somebody comes and reads. spans tells what became of the spans.
+func newMetrics(cfg Config, spans func() spanCounts) (*metrics, error) {
 	if sdkDisabled(cfg.Env) {
 		return nil, nil
 	}
@@ -55,7 +55,7 @@ func newMetrics(cfg Config) (*metrics, error) {
 	meter := m.provider.Meter(scope, metric.WithInstrumentationVersion(cfg.Version))
 	b := builder{meter: meter}
 	m.instruments = newInstruments(&b)
-	if err := errors.Join(b.err(), m.register(meter, cfg)); err != nil {
+	if err := errors.Join(b.err(), m.register(meter, cfg, spans)); err != nil {
 		return nil, fmt.Errorf("cannot make the instruments of metrics: %w", err)
 	}
 	return m, nil

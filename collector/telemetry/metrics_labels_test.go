@@ -105,7 +105,7 @@ func TestLabelCaps(t *testing.T) {
 			}
 		}
 	}
-	for label, most := range map[string]int{"model": 33, "gen_ai_request_model": 33, "point": maxPoints + 1, "path": 18, "status": 6, "outcome": 14, "engine": 6,
+	for label, most := range map[string]int{"model": 33, "gen_ai_request_model": 33, "point": maxPoints + 1, "path": len(routes) + 5, "status": 6, "outcome": 14, "engine": 6,
 		"reason": 10, "source": 7, "position": maxPosition + 1, "error_type": 70} {
 		if n := len(values[label]); n == 0 || n > most {
 			t.Errorf("got %d values of label %s, want 1 to %d", n, label, most)

@@ -27,7 +27,7 @@ func testMetrics(t testing.TB, change ...func(*Config)) *metrics {
 	for _, f := range change {
 		f(&cfg)
 	}
-	m, err := newMetrics(cfg)
+	m, err := newMetrics(cfg, noSpans)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,6 +38,8 @@ func testMetrics(t testing.TB, change ...func(*Config)) *metrics {
 	})
 	return m
 }
+
+func noSpans() spanCounts { return spanCounts{1, 2, 3} }
 
 // scrape returns the text of /metrics.
 func scrape(t testing.TB, m *metrics, accept string) string {

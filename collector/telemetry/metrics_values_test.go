@@ -76,6 +76,9 @@ func TestMetricValues(t *testing.T) {
 		"refused_requests_total", "recovered_panics_total", "dropped_records_total"} {
 		f(float64(3+i), "spectap_"+name)
 	}
+	for i, result := range []string{"exported", "failed", "dropped"} {
+		f(float64(1+i), "spectap_spans_total", "result="+result)
+	}
 	f(1, "spectap_build_info", "version=v1.2.3")
 	f(1, "target_info", "service_name=spectap")
 
@@ -182,7 +185,7 @@ func TestClientViewSources(t *testing.T) {
 
 // A Record that went through observe is in the next scrape, whatever else happens.
 func TestNilMetricsMeasureNothing(t *testing.T) {
-	m, err := newMetrics(Config{Env: map[string]string{"OTEL_SDK_DISABLED": "true", "OTEL_METRICS_EXPORTER": "otlp"}})
+	m, err := newMetrics(Config{Env: map[string]string{"OTEL_SDK_DISABLED": "true", "OTEL_METRICS_EXPORTER": "otlp"}}, noSpans)
 	if err != nil || m != nil {
 		t.Fatalf("got %v, %v, want no metrics", m, err)
 	}

@@ -11,7 +11,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/rs/zerolog"
 	"go.opentelemetry.io/otel/exporters/otlp/otlpmetric/otlpmetricgrpc"
 	"go.opentelemetry.io/otel/exporters/otlp/otlpmetric/otlpmetrichttp"
 	"go.opentelemetry.io/otel/exporters/stdout/stdoutmetric"
@@ -32,6 +31,7 @@ func newPushers(cfg Config, counts *exportCounts) ([]*pusher, error) {
 	if err := errors.Join(append(s.errs, err)...); err != nil {
 		return nil, err
 	}
+	failures := &failures{log: cfg.Log, signal: signalMetrics}
 	var out []*pusher
 	ways = slices.DeleteFunc(ways, func(e exporter) bool { return e.kind == exportPrometheus }) // always there
 	for _, way := range ways {
@@ -39,7 +39,7 @@ func newPushers(cfg Config, counts *exportCounts) ([]*pusher, error) {
 		if err != nil {
 			return nil, fmt.Errorf("cannot make the exporter of metrics (%s): %w", way, err)
 		}
-		out = append(out, &pusher{Exporter: e, counts: counts, log: cfg.Log.With().Stringer("exporter", way).Logger()})
+		out = append(out, &pusher{Exporter: e, counts: counts, failures: failures})
 	}
 	logExporters(cfg.Log, signalMetrics, ways)
 	return out, nil
@@ -58,18 +58,14 @@ func newExporter(kind exporterKind) (sdk.Exporter, error) {
 	panic("BUG: no exporter of this kind: " + kind)
 }
 
-// pusher counts what became of the pushes of an exporter. A failed one is logged
-// once a while and is no error to the SDK, whose own report may hold secrets. What
-// it held is not lost: counters are cumulative.
+// pusher counts what became of the pushes of an exporter. A failed one is no error
+// to the SDK, whose own report may hold secrets. What it held is not lost where
+// counters are cumulative, which is the default.
 type pusher struct {
 	sdk.Exporter
-	counts *exportCounts
-	log    zerolog.Logger
-	told   atomic.Int64 // when a failure was logged last, in seconds
+	counts   *exportCounts
+	failures *failures
 }
-
-// tellEvery is the least time between two log lines about failed pushes.
-const tellEvery = 5 * time.Minute
 
 // Export implements sdk.Exporter.
 func (p *pusher) Export(ctx context.Context, data *metricdata.ResourceMetrics) error {
@@ -79,11 +75,7 @@ func (p *pusher) Export(ctx context.Context, data *metricdata.ResourceMetrics) e
 		return nil
 	}
 	p.counts.failed.Add(1)
-	now, last := time.Now().Unix(), p.told.Load()
-	if now-last >= int64(tellEvery/time.Second) && p.told.CompareAndSwap(last, now) {
-		p.log.Warn().Str("error", exportFailure(err)).Int64("failed_exports", p.counts.failed.Load()).
-			Msg("metrics could not be pushed; /metrics has them too")
-	}
+	p.failures.report(err)
 	return nil
 }
 

@@ -19,10 +19,11 @@ const (
 	maxDetails  = 8192 // of a group with one more label
 )
 
-// options are the prepared attributes of a measurement, in both forms of OpenTelemetry's API.
+// options are the prepared attributes of a measurement, in all forms of OpenTelemetry's API.
 type options struct {
-	add    []metric.AddOption
-	record []metric.RecordOption
+	add     []metric.AddOption
+	record  []metric.RecordOption
+	observe metric.ObserveOption
 }
 
 // newOptions takes names and values in turn; an empty value is left out, which
@@ -35,7 +36,7 @@ func newOptions(pairs ...string) *options {
 		}
 	}
 	o := metric.WithAttributeSet(attribute.NewSet(attrs...))
-	return &options{add: []metric.AddOption{o}, record: []metric.RecordOption{o}}
+	return &options{add: []metric.AddOption{o}, record: []metric.RecordOption{o}, observe: o}
 }
 
 // cache keeps what was prepared for a key, for at most limit keys beside folded ones.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"runtime"
 
-	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 )
 
@@ -12,7 +11,7 @@ import (
 type stateInstruments struct {
 	inFlight, clients, idle         metric.Int64ObservableUpDownCounter
 	retries, refused, panics, drops metric.Int64ObservableCounter
-	folded, exports                 metric.Int64ObservableCounter
+	folded, exports, spans          metric.Int64ObservableCounter
 	build                           metric.Int64ObservableUpDownCounter
 }
 
@@ -33,22 +32,29 @@ func newStateInstruments(b *builder) stateInstruments {
 		drops:    total("dropped.records", "{record}", "Records that a sink lost, because its queue was full or its disk failed."),
 		folded:   total("folded.requests", unitRequests, "Served requests whose model or point is shown as other, because the label is full.", "label"),
 		exports:  total("metric.exports", "{export}", "Pushes of metrics over OTLP, by result (ok, failed).", "result"),
+		spans:    total("spans", "{span}", "Sampled spans by what became of them (exported, failed, dropped).", "result"),
 		build:    gauge("build.info", "", "Version of spectap, and of Go; the value is 1.", "version", "go_version"),
 	}
 }
 
 // register has what others count observed at every collection.
-func (m *metrics) register(meter metric.Meter, cfg Config) error {
+func (m *metrics) register(meter metric.Meter, cfg Config, spans func() spanCounts) error {
 	i := &m.instruments.stateInstruments
-	version := metric.WithAttributes(attribute.String("version", clean(cfg.Version)), attribute.String("go_version", runtime.Version()))
-	model, point := metric.WithAttributes(attribute.String("label", "model")), metric.WithAttributes(attribute.String("label", "point"))
-	exported, failed := metric.WithAttributes(attribute.String("result", "ok")), metric.WithAttributes(attribute.String("result", "failed"))
+	one := func(pairs ...string) metric.ObserveOption { return newOptions(pairs...).observe }
+	version := one("version", clean(cfg.Version), "go_version", runtime.Version())
+	model, point := one("label", "model"), one("label", "point")
+	pushed, unpushed := one("result", "ok"), one("result", "failed")
+	exported, failed, dropped := one("result", "exported"), one("result", "failed"), one("result", "dropped")
 	_, err := meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
 		o.ObserveInt64(i.build, 1, version)
 		o.ObserveInt64(i.folded, int64(m.series.models.lost()), model)
 		o.ObserveInt64(i.folded, int64(m.series.points.lost()), point)
-		o.ObserveInt64(i.exports, m.exports.ok.Load(), exported)
-		o.ObserveInt64(i.exports, m.exports.failed.Load(), failed)
+		o.ObserveInt64(i.exports, m.exports.ok.Load(), pushed)
+		o.ObserveInt64(i.exports, m.exports.failed.Load(), unpushed)
+		n := spans()
+		o.ObserveInt64(i.spans, int64(n.Exported), exported)
+		o.ObserveInt64(i.spans, int64(n.Failed), failed)
+		o.ObserveInt64(i.spans, int64(n.Dropped), dropped)
 		if cfg.State == nil {
 			return nil
 		}
@@ -61,6 +67,6 @@ func (m *metrics) register(meter metric.Meter, cfg Config) error {
 		o.ObserveInt64(i.panics, int64(s.Panics))
 		o.ObserveInt64(i.drops, int64(s.SinkDrops))
 		return nil
-	}, i.build, i.folded, i.exports, i.inFlight, i.clients, i.idle, i.retries, i.refused, i.panics, i.drops)
+	}, i.build, i.folded, i.exports, i.spans, i.inFlight, i.clients, i.idle, i.retries, i.refused, i.panics, i.drops)
 	return err
 }

@@ -70,7 +70,7 @@ type Telemetry struct {
 // The error names every variable whose value cannot be used.
 func New(cfg Config) (*Telemetry, error) {
 	traces, tracesErr := newTraces(cfg)
-	metrics, metricsErr := newMetrics(cfg)
+	metrics, metricsErr := newMetrics(cfg, traces.counts)
 	t := &Telemetry{traces: traces, metrics: metrics}
 	if err := distinct(tracesErr, metricsErr); err != nil {
 		return nil, errors.Join(err, t.Shutdown(context.Background()))
