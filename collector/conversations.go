@@ -120,6 +120,17 @@ func (p Point) selected() selection {
 	return s
 }
 
+// Whole says that every request is either in a figure or needs to be in none: no
+// turn failed or is missing, and none is of nobody's conversation.
+func (p Point) Whole() bool {
+	s := p.selected()
+	return len(s.convs) > 0 && s.whole()
+}
+
+func (s selection) whole() bool {
+	return len(s.failures)+s.apart[ApartForeign]+s.apart[ApartOtherPoint] == 0
+}
+
 // counted are the Records that were not set apart.
 func (p Point) counted() []*Record {
 	return slices.DeleteFunc(slices.Clone(p.Records), func(r *Record) bool { return r.SetApart != "" })

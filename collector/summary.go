@@ -54,7 +54,7 @@ func (s Summary) ViewsWarning() string { return viewsWarning(s.ServerAL, s.Clien
 func (p Point) summary(s selection, spec Speculation, t TimingResult) Summary {
 	row := Summary{
 		Point: p.Run.Point, Temperature: p.Run.Temperature, Concurrency: p.Run.Concurrency,
-		Conversations: len(s.convs), LeftOut: spec.LeftOut, Incomplete: len(s.failures)+s.apart[ApartForeign]+s.apart[ApartOtherPoint] > 0,
+		Conversations: len(s.convs), LeftOut: spec.LeftOut, Incomplete: !s.whole(),
 		View: spec.View, AverageAL: spec.Client.AverageAL,
 		ClientAL: spec.Client.AverageAL, ClientALInterval: spec.Client.interval(),
 		ServerAL: spec.Server.AverageAL, ServerALInterval: spec.Server.interval(),

@@ -20,7 +20,7 @@ import (
 // sweep does around a point: reads the questions, waits for the server, asks what it
 // is and what it has counted, and makes the point's folder.
 //
-//	NewForeign ─▶ Open ─▶ Emit (each Record) ─▶ Close ─▶ Complete or Fail
+//	NewForeign ─▶ Open ─▶ Emit (each Record) ─▶ Recognise ─▶ Complete or Fail
 type Foreign struct {
 	Label    string // name of the point and of its folder
 	Warnings []string
@@ -161,13 +161,19 @@ func (f *Foreign) identify(ctx context.Context, cards []modelCard) (err error) {
 	return err
 }
 
+// Dir is the folder that the point's folder is made in.
+func (f *Foreign) Dir() string { return f.cfg.SaveDir }
+
 // Emit implements collector.Sink: it keeps a Record on disk as it came, so that
 // nothing is lost with the process.
 func (f *Foreign) Emit(r *collector.Record) { f.files.emit(r) }
 
-// Close reads the server's counters after the load, closes the records, and
+// Close implements collector.Sink; Recognise closes the records.
+func (f *Foreign) Close() error { return nil }
+
+// Recognise reads the server's counters after the load, closes the records, and
 // recognises them. The Point has no figures yet.
-func (f *Foreign) Close(ctx context.Context, recs []*collector.Record) (collector.Point, error) {
+func (f *Foreign) Recognise(ctx context.Context, recs []*collector.Record) (collector.Point, error) {
 	kept := records{all: recs}
 	f.run.After = f.sweep.settledCounters(ctx, f.srv.engine, f.run.Before, kept.finished())
 	f.files.closed = true

@@ -81,6 +81,9 @@ func (o observation) warnings(wanted *float64) []string {
 	if other > 0 {
 		list = append(list, fmt.Sprintf("%d of %d requests were sent with another temperature than %s", other, o.requests, shortest(*wanted)))
 	}
+	if wanted == nil && o.requests > 0 && o.temperatures[""] == o.requests {
+		list = append(list, "no request says its temperature: it was the server's default, shown as 0; set one with --temperature")
+	}
 	if wanted == nil && len(o.temperatures) > 1 {
 		list = append(list, "the requests have different temperatures: set one with --temperature")
 	}

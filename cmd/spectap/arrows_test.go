@@ -34,7 +34,7 @@ var arrows = map[string]struct{ ours, outside []string }{
 	"spectap/cmd/spectap": {
 		ours: []string{"spectap/collector", "spectap/collector/live", "spectap/collector/telemetry", "spectap/proxy", "spectap/proxy/fakevllm", "spectap/sweep"},
 		outside: []string{
-			"github.com/caarlos0/env/v11", "github.com/rs/zerolog", "github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/term",
+			"github.com/caarlos0/env/v11", "github.com/rs/zerolog", "github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/sys/unix", "golang.org/x/term",
 			"go.yaml.in/yaml/v4",
 		},
 	},

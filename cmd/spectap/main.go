@@ -49,16 +49,19 @@ func (e exitError) Unwrap() error { return e.err }
 // program is what a command sees of the process: tests give it other streams
 // and another environment.
 type program struct {
+	stdin  io.Reader // of a command that is run; nil: none
 	stdout io.Writer
 	stderr io.Writer
 	env    map[string]string
 	argv   []string // as typed, program name first
 	last   *lastActs
+	yield  func() // leaves the signals to a command that passes them on; nil: it has none to leave
 }
 
 func main() {
-	p := program{stdout: os.Stdout, stderr: os.Stderr, env: environment(os.Environ()), argv: os.Args, last: &lastActs{}}
-	ctx, stop, caught := untilSignal(context.Background(), p.last)
+	p := program{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, env: environment(os.Environ()), argv: os.Args, last: &lastActs{}}
+	ctx, stop, caught, yield := untilSignal(context.Background(), p.last)
+	p.yield = yield
 	code := p.run(ctx, os.Args[1:])
 	stop()
 	if sig := caught(); sig != 0 && code == exitSignal(syscall.SIGINT) {
@@ -79,7 +82,7 @@ func (p program) root() *cobra.Command {
 	root.SetErr(p.stderr)
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetGlobalNormalizationFunc(dashes)
-	root.AddCommand(p.demoCommand(), p.proxyCommand(), p.sweepCommand(), p.collectCommand(), p.launchCommand(), p.checkCommand(), p.versionCommand())
+	root.AddCommand(p.demoCommand(), p.proxyCommand(), p.sweepCommand(), p.collectCommand(), p.execCommand(), p.launchCommand(), p.checkCommand(), p.versionCommand())
 	return root
 }
 
@@ -106,8 +109,8 @@ func (p program) run(ctx context.Context, args []string) int {
 
 // untilSignal returns a context that ends at the first SIGINT or SIGTERM; a
 // second one does the last acts and ends the process at once. caught returns the
-// first signal.
-func untilSignal(parent context.Context, last *lastActs) (ctx context.Context, stop func(), caught func() syscall.Signal) {
+// first signal, yield ends all this.
+func untilSignal(parent context.Context, last *lastActs) (ctx context.Context, stop func(), caught func() syscall.Signal, yield func()) {
 	ctx, cancel := context.WithCancel(parent)
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
@@ -134,7 +137,7 @@ func untilSignal(parent context.Context, last *lastActs) (ctx context.Context, s
 			return 0
 		}
 	}
-	return ctx, stop, caught
+	return ctx, stop, caught, func() { signal.Stop(signals) }
 }
 
 func exitSignal(s syscall.Signal) int { return 128 + int(s) }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -53,9 +54,13 @@ func settingOf(field reflect.StructField) setting {
 }
 
 // addSettings adds one flag for each setting. The flags hold text; parseSettings
-// reads flag and variable alike, so that both obey one set of rules.
-func addSettings(flags *pflag.FlagSet, config any) {
+// reads flag and variable alike, so that both obey one set of rules. The flags of
+// without are left out.
+func addSettings(flags *pflag.FlagSet, config any, without ...string) {
 	for _, s := range settingsOf(config) {
+		if slices.Contains(without, s.Flag) {
+			continue
+		}
 		flags.String(s.Flag, "", s.Help)
 		if s.Bool {
 			flags.Lookup(s.Flag).NoOptDefVal = "true"

@@ -1,0 +1,22 @@
+//go:build !unix
+
+package main
+
+import (
+	"os"
+	"os/exec"
+)
+
+// passedSignals are the signals that are caught.
+func passedSignals() []os.Signal { return []os.Signal{os.Interrupt} }
+
+func asksToEnd(os.Signal) bool { return true }
+
+// fromTerminal says that the console sends a signal to all of its programs.
+func fromTerminal(os.Signal) bool { return true }
+
+// ownGroupUnlessTerminal does nothing: the console's Ctrl-C reaches both.
+func ownGroupUnlessTerminal(*exec.Cmd) (own bool) { return false }
+
+// send ends the command: there is nothing gentler here.
+func (r *relay) send(os.Signal) { _ = r.process.Kill() } // fails where it has ended
