@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 )
 
 // CrossCheck holds the figures of another client against ours: both measured
@@ -269,29 +270,30 @@ func acceptanceByRequest(pairs []crossPair) (als []float64, accepted, steps int)
 	return als, accepted, steps
 }
 
-// warnings says what is beyond its tolerance.
+// warnings says in one line what is beyond its tolerance.
 func (c *CrossCheck) warnings() []string {
 	if c == nil {
 		return nil
 	}
-	var list []string
-	r := c.Requests
-	if n := r.OnlyClient + r.OnlyOurs; n > 0 {
-		list = append(list, fmt.Sprintf("cross-check: %d requests are only in %s's file and %d only in our records", r.OnlyClient, c.Client, r.OnlyOurs))
+	var parts []string
+	if r := c.Requests; r.OnlyClient+r.OnlyOurs+r.BadRows > 0 {
+		parts = append(parts, fmt.Sprintf("%d requests are only in its file (and %d of its rows cannot be read), %d only in our records", r.OnlyClient, r.BadRows, r.OnlyOurs))
 	}
 	for _, d := range c.PerRequest {
 		if !d.Within {
-			list = append(list, fmt.Sprintf("cross-check: %s of %d requests by %s differs from ours by %s at the median and %s at worst (tolerated: %s and %s)",
-				d.Name, d.N, c.Client, d.text(d.Median), d.text(d.Worst), d.text(d.MedianTolerance), d.text(d.WorstTolerance)))
+			parts = append(parts, fmt.Sprintf("%s %s at the median and %s at worst (tolerated %s and %s)",
+				d.Name, d.text(d.Median), d.text(d.Worst), d.text(d.MedianTolerance), d.text(d.WorstTolerance)))
 		}
 	}
 	for _, a := range c.Aggregates {
 		if !a.Within {
-			list = append(list, fmt.Sprintf("cross-check: %s is %.6g %s by %s (%s), ours is %.6g: %+.1f %%, tolerated are %.3g %%",
-				a.Name, a.Client, a.Unit, c.Client, a.Theirs, a.Ours, 100*a.Difference, 100*a.Tolerance))
+			parts = append(parts, fmt.Sprintf("%s %.6g to our %.6g (%+.1f %%)", a.Theirs, a.Client, a.Ours, 100*a.Difference))
 		}
 	}
-	return list
+	if len(parts) == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("%s's figures differ from ours beyond the tolerances of the cross-check: %s", c.Client, strings.Join(parts, "; "))}
 }
 
 // text shows a difference with its unit, times in milliseconds.
