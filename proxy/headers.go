@@ -44,6 +44,40 @@ func copyResponseHeaders(dst, src *fasthttp.ResponseHeader) {
 	}
 }
 
+// methodOf returns a request's method where it is a known one. Another one can
+// be any word, and is "_OTHER", as in the HTTP conventions of OpenTelemetry.
+func methodOf(method []byte) string {
+	switch m := string(method); m {
+	case fasthttp.MethodGet, fasthttp.MethodHead, fasthttp.MethodPost, fasthttp.MethodPut, fasthttp.MethodPatch,
+		fasthttp.MethodDelete, fasthttp.MethodConnect, fasthttp.MethodOptions, fasthttp.MethodTrace, "QUERY":
+		return m
+	}
+	return "_OTHER"
+}
+
+// traceparentOf returns the trace context of a request, "" where the field is
+// none (W3C Trace Context section 3.2.2): its value could be anything. What a
+// later version adds to the four known parts is left out.
+func traceparentOf(h *fasthttp.RequestHeader) string {
+	const length = 55
+	v := h.Peek("traceparent")
+	if len(v) < length || len(v) > length && (v[length] != '-' || string(v[:2]) == "00") {
+		return ""
+	}
+	v = v[:length]
+	for i, c := range v {
+		switch {
+		case i == 2 || i == 35 || i == 52:
+			if c != '-' {
+				return ""
+			}
+		case (c < '0' || c > '9') && (c < 'a' || c > 'f'):
+			return ""
+		}
+	}
+	return string(v)
+}
+
 // setDate empties h but for a Date, and does nothing without one. fasthttp's
 // setters leave Date to its server; only its parser stores one.
 func setDate(h *fasthttp.ResponseHeader, date []byte) {

@@ -91,3 +91,31 @@ func readHead(t *testing.T, conn net.Conn) string {
 	}
 	return head.String()
 }
+
+// Only what is a trace context is kept of a traceparent field, and only a known method.
+func TestFieldsThatAreKept(t *testing.T) {
+	const parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+	later := "01" + parent[2:]
+	f := func(value, want string) {
+		t.Helper()
+		h := &fasthttp.RequestHeader{}
+		h.Set("traceparent", value)
+		if got := traceparentOf(h); got != want {
+			t.Errorf("traceparent %q: got %q, want %q", value, got, want)
+		}
+	}
+	f(parent, parent)
+	f(later+"-canary", later)
+	f(later+"canary", "")
+	f(parent+"-canary", "")
+	f("canary", "")
+	f("", "")
+	f(strings.ToUpper(parent), "")
+	f(strings.Replace(parent, "-", "_", 1), "")
+	f(strings.Replace(parent, "b7ad", "b-ad", 1), "")
+	for method, want := range map[string]string{"POST": "POST", "QUERY": "QUERY", "CANARY": "_OTHER", "post": "_OTHER", "": "_OTHER"} {
+		if got := methodOf([]byte(method)); got != want {
+			t.Errorf("method %q: got %q, want %q", method, got, want)
+		}
+	}
+}

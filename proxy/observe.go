@@ -22,7 +22,7 @@ func (s *Server) begin(ctx *fasthttp.RequestCtx, f *flight) {
 		}
 	}()
 	f.observed = s.Observer.Begin(f.rec, upstreamHeaders{&ctx.Request.Header})
-	f.rec.Traceparent = string(ctx.Request.Header.Peek("traceparent"))
+	f.rec.Traceparent = traceparentOf(&ctx.Request.Header)
 }
 
 // observed hands the complete Record to the observer.

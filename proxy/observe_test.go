@@ -29,6 +29,7 @@ func statusOf(t *testing.T, addr, method, head, text string) int {
 // An observer sees every request once, sets what goes upstream, and gets the
 // same complete Record that the sink gets.
 func TestObserver(t *testing.T) {
+	const ours = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 	sent := make(chan http.Header, 8)
 	up := answering(t, func(req *http.Request) string {
 		sent <- req.Header
@@ -43,7 +44,7 @@ func TestObserver(t *testing.T) {
 			if !slices.Contains(h.Keys(), "Traceparent") {
 				t.Errorf("got keys %q, want Traceparent among them", h.Keys())
 			}
-			h.Set("traceparent", "ours")
+			h.Set("traceparent", ours)
 			return func(rec *collector.Record) { ended <- rec }
 		})
 	})
@@ -58,10 +59,10 @@ func TestObserver(t *testing.T) {
 			t.Errorf("%s %s: got route %q, status %d, done %v; want %q, %d, true", method, path, rec.Route, rec.Status, rec.Done.Known, route, status)
 		}
 		if status == http.StatusOK {
-			if got := (<-sent).Values("Traceparent"); !slices.Equal(got, []string{"ours"}) {
+			if got := (<-sent).Values("Traceparent"); !slices.Equal(got, []string{ours}) {
 				t.Errorf("%s %s: got traceparent %q upstream, want ours alone", method, path, got)
 			}
-			if rec.Traceparent != "ours" {
+			if rec.Traceparent != ours {
 				t.Errorf("got Record.Traceparent %q, want the one sent upstream", rec.Traceparent)
 			}
 		}

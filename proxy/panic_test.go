@@ -75,6 +75,53 @@ func ofCutter(change func(*Cutter)) func(*stream) {
 	}
 }
 
+// Whatever panics, the value is told nowhere: it can hold what passes.
+func TestPanicTellsNothing(t *testing.T) {
+	const secret = "canary"
+	boom := func() any { panic(secret) }
+	observer := func(begin bool) collector.Observer {
+		return observerFunc(func(*collector.Record, collector.Headers) func(*collector.Record) {
+			if begin {
+				panic(secret)
+			}
+			return func(*collector.Record) { panic(secret) }
+		})
+	}
+	f := func(name string, status int, setup func(*Server)) {
+		t.Run(name, func(t *testing.T) {
+			up := answering(t, func(*http.Request) string {
+				return streamHead + chunk(tokenEvent("a")+finishEvent+doneEvent) + lastChunk
+			})
+			cfg := testConfig(t, upstreamOf(up))
+			cfg.Measure = "usage"
+			p := startProxy(t, cfg, setup)
+			c := connect(t, p.addr)
+			c.send(post(chatPath, chatStream))
+			resp := c.answer("POST")
+			told := body(t, resp) + p.log.String()
+			if resp.StatusCode != status || p.Status().Panics != 1 {
+				t.Errorf("got status %d, %d panics, want %d, 1", resp.StatusCode, p.Status().Panics, status)
+			}
+			if name != "sink" {
+				rec, err := json.Marshal(p.recs.next(t))
+				if err != nil {
+					t.Fatal(err)
+				}
+				told += string(rec)
+			}
+			if strings.Contains(told, secret) {
+				t.Errorf("the value of the panic is told: %q", told)
+			}
+		})
+	}
+	f("handler", 500, func(s *Server) { s.buffers.New = boom })
+	f("tap", 200, func(s *Server) { s.taps.New = boom })
+	f("cutter", 500, func(s *Server) { s.cutters.New = boom })
+	f("observer, begin", 200, func(s *Server) { s.Observer = observer(true) })
+	f("observer, end", 200, func(s *Server) { s.Observer = observer(false) })
+	f("sink", 200, func(s *Server) { s.sink = panicSink{secret} })
+}
+
 // What a Cutter that panicked cannot give back is a cut connection, not a gap.
 func TestPanicLosesNothingSilently(t *testing.T) {
 	up := answering(t, func(*http.Request) string { return streamHead + chunk(tokenEvent("a")) + lastChunk })

@@ -171,10 +171,10 @@ func (s *Server) takeOff(ctx *fasthttp.RequestCtx) *flight {
 	f := &flight{clock: clock{now}, client: ctx.Conn(), rec: &collector.Record{
 		ID:           fmt.Sprintf("%s%d", s.prefix, s.records.Add(1)),
 		Start:        now,
-		Method:       string(h.Method()),
+		Method:       methodOf(h.Method()),
 		Path:         pathOf(h.RequestURI()),
 		RequestID:    string(h.Peek("X-Request-Id")),
-		Traceparent:  string(h.Peek("traceparent")),
+		Traceparent:  traceparentOf(h),
 		RequestBytes: len(ctx.Request.Body()),
 	}}
 	f.rec.Labels, f.rec.NamedBy = labels(h)
@@ -385,8 +385,9 @@ func (s *Server) land(f *flight) {
 	s.sink.Emit(rec)
 }
 
+// logFailure leaves the path out: it can hold a secret. The Record has it, under the id.
 func (s *Server) logFailure(rec *collector.Record) {
-	s.log.Warn().Str("id", rec.ID).Str("method", rec.Method).Str("path", rec.Path).
+	s.log.Warn().Str("id", rec.ID).Str("method", rec.Method).Str("route", rec.Route).
 		Int("status", rec.Status).Str("error_kind", rec.ErrorKind).Str("error", rec.Error).
 		Int("retries", rec.Retries).Int("response_bytes", rec.ResponseBytes).
 		Float64("duration_s", rec.Done.Offset.Seconds()).Msg("request failed")

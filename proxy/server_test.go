@@ -176,10 +176,10 @@ func TestHTTP10(t *testing.T) {
 }
 
 // A panicking sink costs the Record, not the answer.
-type panicSink struct{}
+type panicSink struct{ value string }
 
-func (panicSink) Emit(*collector.Record) { panic("sink") }
-func (panicSink) Close() error           { return nil }
+func (s panicSink) Emit(*collector.Record) { panic(s.value) }
+func (panicSink) Close() error             { return nil }
 
 func TestPanicInSink(t *testing.T) {
 	up := answering(t, func(*http.Request) string { return streamHead + chunk(tokenEvent("a")) + chunk(doneEvent) + lastChunk })

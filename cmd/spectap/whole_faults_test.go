@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"io"
 	"net/http"
@@ -72,7 +71,7 @@ func TestInterruptedSweepGoesOn(t *testing.T) {
 	args := []string{"sweep", "--url", server, "--mtbench", writeQuestions(t, 4), "--output_length", "16", "--save_dir", dir, "--temperature", "0", "--concurrency"}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	var out, errs bytes.Buffer
+	var out, errs shared
 	p := program{stdout: &out, stderr: &errs, argv: []string{"spectap"}}
 	watched.seen = func(n int) {
 		if n == 1+8+3 { // in the second point

@@ -53,7 +53,7 @@ func serveEngine(t *testing.T, cfg fakevllm.Config) (url, truth string) {
 // spectap runs one command line in this process.
 func spectap(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
-	var out, errs bytes.Buffer
+	var out, errs shared // a proxy's goroutines log beside the command
 	p := program{stdout: &out, stderr: &errs, env: map[string]string{}, argv: append([]string{"spectap"}, args...)}
 	code = p.run(context.Background(), args)
 	return code, out.String(), errs.String()

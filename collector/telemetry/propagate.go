@@ -48,7 +48,9 @@ func (s *settings) propagators() propagation.TextMapPropagator {
 
 // w3c is the SDK's propagator with two rules of the specification that it does
 // not know: several traceparent fields are no context at all, and what begins a
-// new trace does not go on with the old one's tracestate.
+// new trace does not go on with the old one's tracestate. A trace that goes on
+// keeps its tracestate on the wire as it came, and spans have none of it: it is
+// other vendors' and can hold anything.
 type w3c struct{ propagation.TraceContext }
 
 // Extract implements propagation.TextMapPropagator.
@@ -56,7 +58,11 @@ func (w w3c) Extract(ctx context.Context, h propagation.TextMapCarrier) context.
 	if strings.Contains(h.Get("traceparent"), ",") { // a carrier joins fields of one name
 		return ctx
 	}
-	return w.TraceContext.Extract(ctx, h)
+	sc := trace.SpanContextFromContext(w.TraceContext.Extract(ctx, h))
+	if !sc.IsValid() {
+		return ctx
+	}
+	return trace.ContextWithRemoteSpanContext(ctx, sc.WithTraceState(trace.TraceState{}))
 }
 
 // Inject implements propagation.TextMapPropagator.
@@ -65,7 +71,7 @@ func (w w3c) Inject(ctx context.Context, h propagation.TextMapCarrier) {
 	if !sc.IsValid() {
 		return
 	}
-	if sc.TraceState().Len() == 0 && !strings.Contains(h.Get("traceparent"), sc.TraceID().String()) && h.Get("tracestate") != "" {
+	if !strings.Contains(h.Get("traceparent"), sc.TraceID().String()) && h.Get("tracestate") != "" {
 		h.Set("tracestate", "") // removes it
 	}
 	w.TraceContext.Inject(ctx, h)

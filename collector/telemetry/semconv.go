@@ -40,12 +40,11 @@ const (
 
 // Attributes of the HTTP conventions (stable since semantic-conventions v1.23.0).
 const (
-	attrMethod         = "http.request.method"
-	attrMethodOriginal = "http.request.method_original"
-	attrRoute          = "http.route"
-	attrHTTPStatus     = "http.response.status_code"
-	attrPath           = "url.path"
-	attrScheme         = "url.scheme"
+	attrMethod     = "http.request.method"
+	attrRoute      = "http.route"
+	attrHTTPStatus = "http.response.status_code"
+	attrPath       = "url.path"
+	attrScheme     = "url.scheme"
 )
 
 // Our own: there is no convention for speculative decoding.

@@ -27,16 +27,14 @@ func serverName(rec *collector.Record) string {
 }
 
 // serverStart returns the attributes of the SERVER span that are known at its
-// start. Host, User-Agent and the query are a client's own and stay out.
+// start. Host, User-Agent, the query, an unknown method and a path that is no
+// route are a client's own, can hold a secret, and stay out.
 func serverStart(rec *collector.Record) []attribute.KeyValue {
 	method := httpMethod(rec.Method)
 	attrs := make([]attribute.KeyValue, 0, 5)
-	attrs = append(attrs, attribute.String(attrMethod, method), text(attrPath, rec.Path), attribute.String(attrScheme, "http"))
-	if method == "_OTHER" {
-		attrs = append(attrs, text(attrMethodOriginal, rec.Method))
-	}
+	attrs = append(attrs, attribute.String(attrMethod, method), attribute.String(attrScheme, "http"))
 	if route := httpRoute(rec.Route, rec.Path); route != "" {
-		attrs = append(attrs, attribute.String(attrRoute, route))
+		attrs = append(attrs, attribute.String(attrRoute, route), attribute.String(attrPath, route))
 	}
 	return attrs
 }

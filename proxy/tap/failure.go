@@ -1,5 +1,7 @@
 package tap
 
+import "strings"
+
 // failureText returns what an error says of itself without its message: type
 // and code. Errors are objects, strings (vLLM's 401), or flat objects whose type
 // and code stand at the root; a string may hold anything, so it is not repeated.
@@ -31,7 +33,8 @@ func joinFailure(kind, code string) string {
 	return kind + " (" + code + ")"
 }
 
-// plain returns a short identifier or number as text, and "" for anything that could be prose.
+// plain returns a short identifier or number as text, and "" for anything that
+// could be prose. Words stand only where each has a capital, as in "Bad Request".
 func plain(v []byte) string {
 	s := string(v)
 	if len(v) > 1 && v[0] == '"' {
@@ -40,12 +43,29 @@ func plain(v []byte) string {
 	if len(s) > 64 {
 		return ""
 	}
-	for _, c := range s {
+	words := strings.Contains(s, " ")
+	for i, c := range s {
+		start := words && (i == 0 || s[i-1] == ' ')
 		switch {
-		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', c == '_', c == '.', c == '-', c == ' ':
+		case c >= 'A' && c <= 'Z':
+		case start:
+			return ""
+		case c >= 'a' && c <= 'z', c >= '0' && c <= '9', c == '_', c == '.', c == '-', c == ' ':
 		default:
 			return ""
 		}
+	}
+	return s
+}
+
+// reasonNotRead stands for a finish reason that is none: it could be prose.
+const reasonNotRead = "other"
+
+// reason returns a finish reason, "" where there is none.
+func reason(v []byte) string {
+	s := plain(v)
+	if s == "" && len(v) > 2 {
+		return reasonNotRead
 	}
 	return s
 }

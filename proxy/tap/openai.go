@@ -68,7 +68,7 @@ func (t *Tap) choice(e *event, c *choice) {
 		t.chunk(e, c, s)
 	}
 	if c.finish != nil {
-		s.finish, s.stop = text(c.finish), stopReason(c)
+		s.finish, s.stop = reason(c.finish), stopReason(c)
 	}
 	if t.options.KeepText && c.index == 0 {
 		t.keepText(c)

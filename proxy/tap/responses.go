@@ -44,7 +44,7 @@ func (t *Tap) response(e *event) {
 		t.failed, t.failure = true, failureText(e)
 	}
 	if e.status != nil && !is(e.status, "in_progress") && !is(e.status, "queued") {
-		t.routeFinish = text(e.status)
+		t.routeFinish = reason(e.status)
 	}
 }
 
@@ -99,7 +99,7 @@ func (t *Tap) message(e *event) {
 		t.usage.CachedTokens = cached // said at the start only
 	}
 	if e.stop != nil {
-		t.routeFinish = text(e.stop)
+		t.routeFinish = reason(e.stop)
 	}
 }
 

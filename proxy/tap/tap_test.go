@@ -84,6 +84,10 @@ func TestOutcome(t *testing.T) {
 		"||not_reported|false|0") // error null is none
 	f(400, body, "", `{"error":{"message":"secret","type":"the secret: is here","code":"model_not_found"}}`, true,
 		"http_status|code model_not_found|error|false|0") // a type that could be prose
+	f(400, body, "", `{"error":{"message":"secret","type":"the secret is here","code":"Secret it is"}}`, true,
+		"http_status|untyped error|error|false|0") // words without capitals are prose
+	f(422, body, "", `{"error":{"message":"secret","type":"Unprocessable Entity","code":422}}`, true,
+		"http_status|Unprocessable Entity (422)|error|false|0")
 	f(401, body, "", `{"error": "Unauthorized"}`, true, "http_status|untyped error|error|false|0")
 	f(400, body, "", `{"object":"error","message":"secret","type":"invalid_request_error","param":null,"code":400}`, true,
 		"http_status|invalid_request_error (400)|error|false|0")
