@@ -185,3 +185,28 @@ func TestMetricsEqualAcceptanceRate(t *testing.T) {
 		}
 	}
 }
+
+// A server without statistics: the client's view is counted from the events alone.
+func TestMetricsWithoutBlocks(t *testing.T) {
+	engineConfig := fastEngine()
+	engineConfig.Draftless, engineConfig.EOS, engineConfig.NoSpecStats = 0.4, 0.02, true
+	engine, _ := serveEngine(t, engineConfig)
+	data, admin := serveProxy(t, engine)
+	dir := t.TempDir()
+	mustSpectap(t, 0, "sweep", "--url", data, "--mtbench", writeQuestions(t, 11), "--concurrency", "8", "--output_length", "48", "--no_spec_stats", "--save_dir", dir)
+	_, _, text := get(t, http.MethodGet, admin+"/metrics")
+	got := readMetrics(t, text)
+	chunks, tokens := pooled(t, dir, "t0_c8")
+	if steps, in := got.sum("spectap_client_steps_total", "point=t0_c8"), got.sum("spectap_client_step_tokens_total", "point=t0_c8"); steps != chunks || in != tokens {
+		t.Errorf("got %d client steps of %d tokens, want %d of %d", steps, in, chunks, tokens)
+	}
+	if n := got.sum("spectap_client_view_requests_total", "point=t0_c8", "source=events"); n != 22 {
+		t.Errorf("got %d turns from events, want 22", n)
+	}
+	if n := got.sum("spectap_unmeasured_requests_total", "point=t0_c8", "reason=not_reported"); n != 22 {
+		t.Errorf("got %d turns without a block, want 22", n)
+	}
+	if n := got.sum("spectap_verify_steps_total"); n != 0 {
+		t.Errorf("got %d verify steps of a server that reports none", n)
+	}
+}

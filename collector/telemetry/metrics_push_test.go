@@ -176,6 +176,51 @@ func TestPush(t *testing.T) {
 	}
 }
 
+// Backends that want deltas and exponential histograms get them by the standard
+// variables; /metrics stays as it is.
+func TestPushPreferences(t *testing.T) {
+	var receiver metricReceiver
+	env := receiver.listen(t, "http/protobuf")
+	for name, value := range map[string]string{"TEMPORALITY_PREFERENCE": "delta", "DEFAULT_HISTOGRAM_AGGREGATION": "base2_exponential_bucket_histogram"} {
+		env["OTEL_EXPORTER_OTLP_METRICS_"+name] = value
+		t.Setenv("OTEL_EXPORTER_OTLP_METRICS_"+name, value)
+	}
+	m := testMetrics(t, func(c *Config) { c.Env = env })
+	for range 2 {
+		observe(m, streamed())
+		if err := m.provider.ForceFlush(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	receiver.mu.Lock()
+	defer receiver.mu.Unlock()
+	deltas, exponential := 0, 0
+	for _, rm := range receiver.got {
+		for _, metric := range rm.GetScopeMetrics()[0].GetMetrics() {
+			switch metric.GetName() {
+			case "spectap.verify.steps":
+				if s := metric.GetSum(); s.GetAggregationTemporality() == metricspb.AggregationTemporality_AGGREGATION_TEMPORALITY_DELTA && s.GetDataPoints()[0].GetAsInt() == 2 {
+					deltas++
+				}
+			case "gen_ai.server.time_to_first_token":
+				if h := metric.GetExponentialHistogram(); h != nil && h.GetDataPoints()[0].GetCount() == 1 {
+					exponential++
+				}
+			}
+		}
+	}
+	if deltas != 2 || exponential != 2 {
+		t.Errorf("got %d deltas and %d exponential histograms, want 2 of each", deltas, exponential)
+	}
+	got := read(t, scrape(t, m, ""))
+	if n := got.sum("spectap_verify_steps_total"); n != 4 {
+		t.Errorf("got %v verify steps at /metrics, want 4", n)
+	}
+	if counts, _ := got.counts(t, "gen_ai_server_time_to_first_token_seconds"); counts[0.04] != 2 {
+		t.Errorf("got %v at /metrics, want 2 up to 0.04", counts)
+	}
+}
+
 // A push that fails is counted, told once, and tells no secret; requests notice
 // nothing.
 func TestPushFails(t *testing.T) {
@@ -227,8 +272,9 @@ func TestPushFails(t *testing.T) {
 
 // Values of the standard variables that cannot be used are told at the start.
 func TestPushRefuses(t *testing.T) {
-	_, err := newMetrics(Config{Env: map[string]string{"OTEL_METRICS_EXPORTER": "otpl", "OTEL_METRIC_EXPORT_INTERVAL": "60s"}}, noSpans)
-	for _, want := range []string{`OTEL_METRICS_EXPORTER "otpl"`, `OTEL_METRIC_EXPORT_INTERVAL "60s"`} {
+	_, err := newMetrics(Config{Env: map[string]string{"OTEL_METRICS_EXPORTER": "otpl", "OTEL_METRIC_EXPORT_INTERVAL": "60s",
+		"OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE": "monthly", "OTEL_METRICS_EXEMPLAR_FILTER": "all"}}, noSpans)
+	for _, want := range []string{`OTEL_METRICS_EXPORTER "otpl"`, `OTEL_METRIC_EXPORT_INTERVAL "60s"`, `TEMPORALITY_PREFERENCE "monthly"`, `OTEL_METRICS_EXEMPLAR_FILTER "all"`} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %s in it", err, want)
 		}

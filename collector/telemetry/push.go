@@ -28,6 +28,9 @@ func newPushers(cfg Config, counts *exportCounts) ([]*pusher, error) {
 	s := &settings{env: cfg.Env}
 	s.milliseconds("OTEL_METRIC_EXPORT_INTERVAL", time.Minute)
 	s.milliseconds("OTEL_METRIC_EXPORT_TIMEOUT", 30*time.Second)
+	s.word("OTEL_METRICS_EXEMPLAR_FILTER", "", "trace_based", "always_on", "always_off")
+	s.word("OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE", "", "cumulative", "delta", "lowmemory")
+	s.word("OTEL_EXPORTER_OTLP_METRICS_DEFAULT_HISTOGRAM_AGGREGATION", "", "explicit_bucket_histogram", "base2_exponential_bucket_histogram")
 	if err := errors.Join(append(s.errs, err)...); err != nil {
 		return nil, err
 	}
