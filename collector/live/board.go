@@ -75,7 +75,7 @@ type board struct {
 }
 
 func newBoard() *board {
-	return &board{ttft: newLatency(), tpot: newLatency()}
+	return &board{ttft: newLatency(), tpot: newLatency(), errors: make(tally), missing: make(tally)}
 }
 
 // step returns a step by its number, which must be one of the last chartSteps+1.

@@ -84,7 +84,7 @@ func TestFiguresOfAMinute(t *testing.T) {
 	if diff := cmp.Diff(want, s.Total); diff != "" {
 		t.Error(diff)
 	}
-	position := []figure{5.0 / 8, 3.0 / 8} // accepted more than 0, more than 1
+	position := series{5.0 / 8, 3.0 / 8} // accepted more than 0, more than 1
 	if diff := cmp.Diff(positionFigures{RecentSteps: 8, Recent: position, TotalSteps: 8, Total: position}, s.Positions); diff != "" {
 		t.Error(diff)
 	}
@@ -133,14 +133,14 @@ func TestChartRollsOver(t *testing.T) {
 // A slot of the ring is used again without what was in it.
 func TestEveryStepEndsUpInTheChart(t *testing.T) {
 	b := newBoard()
-	for i := range 1000 {
+	for i := range 300 {
 		for range 1 + i%3 {
 			b.add(time.Duration(i)*stepWidth+time.Second, streamed(time.Millisecond, time.Millisecond, 5))
 		}
 	}
-	s := b.at(1000 * stepWidth)
+	s := b.at(300 * stepWidth)
 	for i, got := range s.Chart.RequestRate {
-		near(t, "step "+strconv.Itoa(i), got, float64(1+(1000-chartSteps+i)%3)/5)
+		near(t, "step "+strconv.Itoa(i), got, float64(1+(300-chartSteps+i)%3)/5)
 	}
 }
 

@@ -33,14 +33,14 @@ func acceptanceLength(steps, accepted uint64) float64 {
 // reachedPositions counts steps by position from accepted[j], the steps that
 // accepted exactly j drafts.
 func reachedPositions(accepted []int) (p positions) {
-	for j, n := range accepted {
-		if !believed(n) {
+	for j := len(accepted) - 1; j >= 0; j-- {
+		if !believed(accepted[j]) {
 			return positions{}
 		}
-		p.steps += uint64(n)
-		for i := range min(j, maxPositions) {
-			p.reached[i] += uint64(n)
+		if j < maxPositions {
+			p.reached[j] = p.steps // of those that accepted more than j
 		}
+		p.steps += uint64(accepted[j])
 	}
 	p.length = min(max(len(accepted)-1, 0), maxPositions)
 	return p

@@ -30,6 +30,10 @@ func size(v reflect.Value, seen map[uintptr]bool) (n uintptr) {
 		for i := range v.NumField() {
 			n += size(v.Field(i), seen)
 		}
+	case reflect.Map:
+		for _, key := range v.MapKeys() {
+			n += key.Type().Size() + size(key, seen) + v.Type().Elem().Size() + size(v.MapIndex(key), seen)
+		}
 	case reflect.String:
 		n = uintptr(v.Len())
 	}
@@ -40,17 +44,20 @@ func size(v reflect.Value, seen map[uintptr]bool) (n uintptr) {
 // as a few thousand do.
 func TestBoundedMemory(t *testing.T) {
 	b := newBoard()
+	records := make([]*collector.Record, 4096)
+	for i := range records {
+		text := strconv.Itoa(i)
+		records[i] = &collector.Record{
+			Start: start, Model: "model " + text, Route: collector.RouteChat, Stream: true, ErrorKind: "kind " + text, SpecMissing: "reason " + text,
+			Labels: collector.Labels{Point: "point " + text}, FirstOutput: collector.At(time.Duration(i) * time.Millisecond),
+		}
+		if i%2 == 0 {
+			records[i].Spec = &collector.Spec{Steps: 1, Accepted: make([]int, i%100)}
+		}
+	}
 	emit := func(from, to int) {
 		for i := from; i < to; i++ {
-			text := strconv.Itoa(i)
-			rec := &collector.Record{
-				Start: start, Model: "model " + text, Route: collector.RouteChat, Stream: true, ErrorKind: "kind " + text, SpecMissing: "reason " + text,
-				Labels: collector.Labels{Point: "point " + text}, FirstOutput: collector.At(time.Duration(i) * time.Microsecond),
-			}
-			if i%2 == 0 {
-				rec.Spec = &collector.Spec{Steps: 1, Accepted: make([]int, i%100)}
-			}
-			b.add(time.Duration(i)*time.Millisecond, rec)
+			b.add(time.Duration(i)*time.Millisecond, records[i%len(records)])
 		}
 	}
 	const texts = recentRows * 2 * 8 // numbers grow by a few digits

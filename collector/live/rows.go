@@ -61,47 +61,50 @@ func shown(s string) string {
 		}
 		cut = s[:end]
 	}
-	clean := strings.Map(func(r rune) rune {
-		if unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) {
-			return utf8.RuneError
-		}
-		return r
-	}, cut)
+	clean := strings.Clone(cut)
+	if strings.ContainsFunc(cut, steers) || !utf8.ValidString(cut) {
+		clean = strings.Map(func(r rune) rune {
+			if steers(r) {
+				return utf8.RuneError
+			}
+			return r
+		}, cut)
+	}
 	if len(cut) < len(s) {
 		return clean + "…"
 	}
-	return strings.Clone(clean)
+	return clean
+}
+
+// steers says that a character is none to look at.
+func steers(r rune) bool {
+	return r < ' ' || r > '~' && unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp)
 }
 
 // maxKinds are the kinds that a tally tells apart; later ones count as "other".
 const maxKinds = 32
 
 // tally counts by kind.
-type tally struct{ kinds []kind }
+type tally map[string]*kind
 
 type kind struct {
-	name  string
 	count uint64
 	last  time.Duration // offset from the start
 }
 
-func (t *tally) add(name string, at time.Duration) {
-	for i := range t.kinds {
-		if t.kinds[i].name == name {
-			t.kinds[i].count++
-			t.kinds[i].last = at
-			return
-		}
-	}
-	switch {
-	case len(t.kinds) < maxKinds-1 && name == shown(name):
-		t.kinds = append(t.kinds, kind{strings.Clone(name), 1, at})
-	case name != other:
-		t.add(other, at)
-	default:
-		t.kinds = append(t.kinds, kind{other, 1, at})
-	}
-}
-
 // other is the kind of what a tally does not tell apart.
 const other = "other"
+
+func (t tally) add(name string, at time.Duration) {
+	k := t[name]
+	if k == nil && (len(t) >= maxKinds-1 || name != shown(name)) {
+		name = other
+		k = t[name]
+	}
+	if k == nil {
+		k = &kind{}
+		t[strings.Clone(name)] = k
+	}
+	k.count++
+	k.last = at
+}

@@ -55,21 +55,21 @@ type totalFigures struct {
 // chartFigures have one value a complete step, the oldest first; null before the
 // start and where there is no value. Quantiles are of the minute up to the step's end.
 type chartFigures struct {
-	AL              []figure `json:"acceptance_length"`
-	RequestRate     []figure `json:"requests_per_second"`
-	OutputTokenRate []figure `json:"output_tokens_per_second"`
-	TTFTP50         []figure `json:"ttft_p50_s"`
-	TTFTP99         []figure `json:"ttft_p99_s"`
-	TPOTP50         []figure `json:"time_per_output_token_p50_s"`
-	TPOTP99         []figure `json:"time_per_output_token_p99_s"`
+	AL              series `json:"acceptance_length"`
+	RequestRate     series `json:"requests_per_second"`
+	OutputTokenRate series `json:"output_tokens_per_second"`
+	TTFTP50         series `json:"ttft_p50_s"`
+	TTFTP99         series `json:"ttft_p99_s"`
+	TPOTP50         series `json:"time_per_output_token_p50_s"`
+	TPOTP99         series `json:"time_per_output_token_p99_s"`
 }
 
 // positionFigures are accepted drafts by position / verify steps.
 type positionFigures struct {
-	RecentSteps uint64   `json:"chart_verify_steps"`
-	Recent      []figure `json:"chart"`
-	TotalSteps  uint64   `json:"total_verify_steps"`
-	Total       []figure `json:"total"`
+	RecentSteps uint64 `json:"chart_verify_steps"`
+	Recent      series `json:"chart"`
+	TotalSteps  uint64 `json:"total_verify_steps"`
+	Total       series `json:"total"`
 }
 
 type kindFigures struct {
@@ -96,12 +96,29 @@ type rowFigures struct {
 type figure float64
 
 // MarshalJSON implements json.Marshaler.
-func (f figure) MarshalJSON() ([]byte, error) {
+func (f figure) MarshalJSON() ([]byte, error) { return f.append(nil), nil }
+
+func (f figure) append(to []byte) []byte {
 	if math.IsNaN(float64(f)) || math.IsInf(float64(f), 0) {
-		return []byte("null"), nil
+		return append(to, "null"...)
 	}
-	rounded, err := strconv.ParseFloat(strconv.FormatFloat(float64(f), 'g', 6, 64), 64)
-	return strconv.AppendFloat(nil, rounded, 'f', -1, 64), err
+	return strconv.AppendFloat(to, float64(f), 'g', 6, 64)
+}
+
+// series are figures over time or position; encoded at once, because a snapshot
+// has some 900 of them.
+type series []figure
+
+// MarshalJSON implements json.Marshaler.
+func (s series) MarshalJSON() ([]byte, error) {
+	to := append(make([]byte, 0, 8*len(s)+2), '[')
+	for i, f := range s {
+		if i > 0 {
+			to = append(to, ',')
+		}
+		to = f.append(to)
+	}
+	return append(to, ']'), nil
 }
 
 // quotient is a / b, NaN where b is 0.
@@ -149,9 +166,9 @@ func (b *board) fill(at time.Duration, start time.Time, s *snapshot) {
 // chart returns the complete steps.
 func (b *board) chart() chartFigures {
 	var c chartFigures
-	series := []*[]figure{&c.AL, &c.RequestRate, &c.OutputTokenRate, &c.TTFTP50, &c.TTFTP99, &c.TPOTP50, &c.TPOTP99}
-	for _, s := range series {
-		*s = slices.Repeat([]figure{figure(math.NaN())}, chartSteps)
+	all := []*series{&c.AL, &c.RequestRate, &c.OutputTokenRate, &c.TTFTP50, &c.TTFTP99, &c.TPOTP50, &c.TPOTP99}
+	for _, s := range all {
+		*s = slices.Repeat(series{figure(math.NaN())}, chartSteps)
 	}
 	for i := range chartSteps {
 		n := b.current - chartSteps + int64(i)
@@ -180,8 +197,8 @@ func (b *board) byPosition() positionFigures {
 	}
 }
 
-func (p *positions) rates(length int) []figure {
-	rates := make([]figure, length)
+func (p *positions) rates(length int) series {
+	rates := make(series, length)
 	for i := range rates {
 		rates[i] = figure(quotient(float64(p.reached[i]), float64(p.steps)))
 	}
@@ -189,10 +206,10 @@ func (p *positions) rates(length int) []figure {
 }
 
 // figures lists the kinds, the most frequent first.
-func (t *tally) figures(start time.Time) []kindFigures {
-	list := make([]kindFigures, 0, len(t.kinds))
-	for _, k := range t.kinds {
-		list = append(list, kindFigures{k.name, k.count, start.Add(k.last).UnixMilli()})
+func (t tally) figures(start time.Time) []kindFigures {
+	list := make([]kindFigures, 0, len(t))
+	for name, k := range t {
+		list = append(list, kindFigures{name, k.count, start.Add(k.last).UnixMilli()})
 	}
 	slices.SortFunc(list, func(a, b kindFigures) int {
 		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Kind, b.Kind))
