@@ -36,7 +36,7 @@ type Point struct {
 
 // results are the objects that the files of a point are made of.
 type results struct {
-	acceptance, timing Object
+	acceptance, timing Object            // timing is nil where no answer was streamed
 	files              map[string][]byte // the files that are never appended to
 	summary            Summary
 }
@@ -53,6 +53,9 @@ func (p Point) filesOver(old func(name string) ([]byte, error)) (map[string][]by
 		return nil, Summary{}, err
 	}
 	for name, object := range map[string]Object{FileAcceptance: r.acceptance, FileTiming: r.timing} {
+		if object == nil {
+			continue
+		}
 		before, err := old(name)
 		if err != nil {
 			return nil, Summary{}, err
@@ -79,13 +82,19 @@ func (p Point) results() (results, error) {
 		timed[i] = Turn{Times: t.times, Tokens: t.completion()}
 	}
 	timing, err := Timing(timed, p.Run.GPUs)
-	if err != nil {
+	untimed := p.Lenient && errors.Is(err, errNotStreamed)
+	if untimed { // acceptance is known without times
+		timing.Warnings = []string{FileTiming + " is not written: " + errNotStreamed.Error()}
+	} else if err != nil {
 		return results{}, err
 	}
 	spec.CrossCheck = p.crossCheck(timing)
 	spec.Warnings = append(append(spec.Warnings, timing.Warnings...), spec.CrossCheck.warnings()...)
 	convs := s.conversations(p, p.view())
-	r := results{timing: timing.Object(), summary: p.summary(s, spec, timing)}
+	r := results{summary: p.summary(s, spec, timing)}
+	if !untimed {
+		r.timing = timing.Object()
+	}
 	if r.acceptance, err = Acceptance(p.Run.Metric, convs); err != nil {
 		return results{}, err
 	}

@@ -47,12 +47,15 @@ func Timing(turns []Turn, gpus int) (TimingResult, error) {
 		return TimingResult{}, fmt.Errorf("cannot compute timing: %d turns start at %g s and end at %g s, so there is no time between", len(turns), start, end)
 	}
 	if len(r.E2E) == 0 {
-		return TimingResult{}, fmt.Errorf("cannot compute timing: none of %d turns brought an event with tokens", len(turns))
+		return TimingResult{}, fmt.Errorf("cannot compute timing: none of %d turns brought an event with tokens: %w", len(turns), errNotStreamed)
 	}
 	r.OutputTPS = float64(tokens) / (end - start)
 	r.OutputTPSPerGPU = r.OutputTPS / float64(gpus)
 	return r, nil
 }
+
+// errNotStreamed says that no answer came as a stream, so that nothing is known of its times.
+var errNotStreamed = errors.New("no answer was streamed")
 
 // newTimingResult makes room for the samples of all turns.
 func newTimingResult(turns []Turn) TimingResult {

@@ -118,6 +118,9 @@ func comparePoint(point collector.Point, log map[string]truth) (comparison, erro
 	c := comparison{point: point.Run.Point}
 	turns := make(map[[2]int]truth) // by conversation and turn
 	for _, r := range point.Records {
+		if r.SetApart != "" { // in no figure
+			continue
+		}
 		t, ok := log[r.RequestID]
 		c.requests++
 		conversation, err := strconv.Atoi(r.Labels.Conversation)
