@@ -2,8 +2,10 @@ package sweep
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
+	"time"
 )
 
 // The user and password of the URL are sent where no key is set, and shown nowhere.
@@ -36,5 +38,28 @@ func TestEngineOf(t *testing.T) {
 	}
 	if c := w.counters(context.Background(), engineTRTLLM); c != nil || s.calls["/metrics"] != 0 {
 		t.Error("TensorRT-LLM's /metrics was read, which drains it")
+	}
+}
+
+// A server that will not come back is not waited for.
+func TestGone(t *testing.T) {
+	s := newScripted(t, echo)
+	p := plan(t, s, Config{Wait: time.Hour})
+	s.server.Close()
+	asked := 0
+	p.Config.Gone = func() error {
+		if asked++; asked < 3 {
+			return nil
+		}
+		return errors.New("it ended")
+	}
+	w := newSweep(p, s)
+	start := w.now()
+	result, err := w.Run(context.Background())
+	if ExitCode(result, err) != 3 || !strings.HasSuffix(err.Error(), "it ended") {
+		t.Errorf("got %v, want ErrNotReachable with the reason", err)
+	}
+	if waited := w.now().Sub(start); waited != 2*time.Second {
+		t.Errorf("waited %v, want 2s", waited)
 	}
 }

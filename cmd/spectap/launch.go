@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
 	"path/filepath"
 	"strconv"
@@ -32,8 +33,6 @@ const serverLog = "server.log"
 // goneWithin is how long a sweep may go on whose server ended: its requests fail
 // at once, so that their point is set aside with its reason.
 const goneWithin = 30 * time.Second
-
-var errTooSlow = errors.New("the server did not become ready in time; give it longer with --startup_timeout")
 
 func (p program) launchCommand() *cobra.Command {
 	c := &cobra.Command{
@@ -79,10 +78,27 @@ func (p program) launchAndReport(ctx context.Context, own *pflag.FlagSet, args [
 		code = e.code
 	}
 	fmt.Fprintf(p.stderr, "spectap: %s\n", err)
-	first, _, _ := strings.Cut(strings.TrimPrefix(err.Error(), sweep.ErrUsage.Error()+":\n"), "\n")
-	fmt.Fprintf(p.stdout, "<REPORT>FAIL: spectap launch: %s</REPORT>\n", first)
+	fmt.Fprintf(p.stdout, "<REPORT>FAIL: spectap launch: %s</REPORT>\n", reason(err))
 	return exitError{code: code}
 }
+
+// reason is an error in one line.
+func reason(err error) string {
+	if logged := (withLog{}); errors.As(err, &logged) {
+		err = logged.error
+	}
+	first, _, _ := strings.Cut(strings.TrimPrefix(err.Error(), sweep.ErrUsage.Error()+":\n"), "\n")
+	return first
+}
+
+// withLog is an error with the end of the server's log, or that there is none.
+type withLog struct {
+	error
+	log string
+}
+
+// Error implements error.
+func (e withLog) Error() string { return e.error.Error() + e.log }
 
 // launch is a server to start and a sweep to run against it, both checked.
 type launch struct {
@@ -130,24 +146,23 @@ func (p program) readLaunch(own *pflag.FlagSet, args []string) (*launch, error) 
 
 // readSettings reads launch's own settings.
 func (l *launch) readSettings(own *pflag.FlagSet) error {
-	env := make(map[string]string, len(l.p.env)+1)
-	for name, value := range l.p.env {
-		env[name] = value
-	}
+	env := maps.Clone(l.p.env)
+	var errs []error
 	if text := env[startupVar]; text != "" && env["SPECTAP_STARTUP_TIMEOUT"] == "" {
-		if n, err := strconv.ParseFloat(text, 64); err != nil || !(n > 0) {
-			return fmt.Errorf("cannot use %s %q: want a number of seconds", startupVar, text)
+		if n, err := strconv.ParseFloat(text, 64); err != nil || !(n > 0 && n < 1e9) {
+			errs = append(errs, fmt.Errorf("cannot use %s %q: want a number of seconds", startupVar, text))
+		} else {
+			env["SPECTAP_STARTUP_TIMEOUT"] = strconv.FormatFloat(n, 'f', -1, 64) + "s"
 		}
-		env["SPECTAP_STARTUP_TIMEOUT"] = text + "s"
 	}
-	err := parseSettings(env, own, &l.cfg)
-	if err == nil && l.cfg.StartupTimeout <= 0 {
-		err = fmt.Errorf("cannot use --startup_timeout %v: want more than 0", l.cfg.StartupTimeout)
+	errs = append(errs, parseSettings(env, own, &l.cfg))
+	if l.cfg.StartupTimeout <= 0 {
+		errs = append(errs, fmt.Errorf("cannot use --startup_timeout %v: want more than 0", l.cfg.StartupTimeout))
 	}
-	if err == nil && l.cfg.StopGrace < 0 {
-		err = fmt.Errorf("cannot use --stop_grace %v: want 0 or more", l.cfg.StopGrace)
+	if l.cfg.StopGrace < 0 {
+		errs = append(errs, fmt.Errorf("cannot use --stop_grace %v: want 0 or more", l.cfg.StopGrace))
 	}
-	return err
+	return errors.Join(errs...)
 }
 
 // readSweepArgs parses the arguments behind -- as spectap sweep does.
@@ -223,16 +238,18 @@ func (l *launch) notStarted(ctx context.Context, s *server, err error) error {
 	if ctx.Err() != nil {
 		return exitError{exitInterrupted, errors.New("interrupted before the server was ready")}
 	}
-	return exitError{exitNotReachable, l.withTail(s, fmt.Errorf("%w before it was ready", err))}
+	if s.hasEnded() {
+		err = fmt.Errorf("%w before it was ready", err)
+	}
+	return exitError{exitNotReachable, l.withTail(s, err)}
 }
 
 // withTail adds the end of the server's log to an error.
 func (l *launch) withTail(s *server, err error) error {
-	tail := s.tail(l.secrets)
-	if tail == "" {
-		return fmt.Errorf("%w; its log %s is empty", err, s.log)
+	if tail := s.tail(l.secrets); tail != "" {
+		return withLog{err, fmt.Sprintf("; the end of its log %s:\n%s", s.log, tail)}
 	}
-	return fmt.Errorf("%w; the end of its log %s:\n%s", err, s.log, tail)
+	return withLog{err, fmt.Sprintf("; its log %s is empty", s.log)}
 }
 
 // sweep runs the sweep. A server that ends meanwhile fails it.

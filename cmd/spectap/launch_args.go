@@ -22,7 +22,7 @@ func splitLaunch(args []string, own *pflag.FlagSet) (launchArgs, error) {
 	var a launchArgs
 	at := slices.Index(args, "--")
 	if at < 0 {
-		return a, errors.New("want -- between the server's arguments and the sweep's, as in spectap launch MODEL --speculative-config '{...}' -- --mtbench question.jsonl --save_dir results")
+		return a, errors.New("no -- among the arguments: want it between the server's and the sweep's, as in spectap launch MODEL --max-model-len 8192 -- --mtbench question.jsonl --save_dir results")
 	}
 	a.server, a.sweep = args[:at], args[at+1:]
 	for len(a.server) > 0 {

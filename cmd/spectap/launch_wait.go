@@ -19,7 +19,8 @@ const (
 // wait waits until the server answers /health. It ends at once when the server's
 // process does, and after the time limit.
 func (l *launch) wait(ctx context.Context, s *server) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, l.cfg.StartupTimeout, errTooSlow)
+	ctx, cancel := context.WithTimeoutCause(ctx, l.cfg.StartupTimeout,
+		fmt.Errorf("the server did not become ready within %v; give it longer with --startup_timeout", l.cfg.StartupTimeout))
 	defer cancel()
 	go func() { // a question under way is not waited for
 		select {
