@@ -41,7 +41,7 @@ func splitLaunch(args []string, own *pflag.FlagSet) (launchArgs, error) {
 	}
 	for _, arg := range a.server {
 		if flag := ownFlag(arg, own); flag != "" {
-			return a, fmt.Errorf("cannot use --%s behind the server's arguments: put it first, as in spectap launch --%s VALUE MODEL ...", flag, flag)
+			return a, fmt.Errorf("cannot use --%s behind the server's arguments: put it before all of them, as in spectap launch --%s VALUE MODEL", flag, flag)
 		}
 	}
 	return a, nil
