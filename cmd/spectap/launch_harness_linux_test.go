@@ -31,8 +31,8 @@ const (
 	standInDirVar = "SPECTAP_TEST_STAND_IN_DIR"
 )
 
-// TestStandIn is no test: it is the server that the tests of launch start.
-func TestStandIn(t *testing.T) {
+// TestStandInServer is no test: it is the server that the tests of launch start.
+func TestStandInServer(t *testing.T) {
 	mode := os.Getenv(standInVar)
 	if mode == "" {
 		t.Skip("run by the tests of launch, in processes of their own")
@@ -42,26 +42,27 @@ func TestStandIn(t *testing.T) {
 		os.Setenv(standInVar, os.Getenv(standInVar+"_SERVER"))
 		main()
 	}
-	standIn(mode, os.Getenv(standInDirVar), flag.Args())
+	serverStandIn(mode, os.Getenv(standInDirVar), flag.Args())
 	os.Exit(0)
 }
 
-// standIn behaves as a vllm serve would: it says what it was started with, and then
+// serverStandIn behaves as a vllm serve would: it says what it was started with, and then
 //
 //	serve      serves until SIGTERM
 //	parent     the same, with a child; parent dies@N likewise
-//	deaf       the same, and both ignore SIGTERM
+//	orphan@N   a child of it serves, and kills it at the end of request N
+//	deaf       as parent, and both ignore SIGTERM
 //	child      is such a child
 //	dies       prints 100 lines and ends with status 7
 //	dies@N     serves, and ends with status 9 at the end of request N
 //	loading    answers /health with 503 for ever
 //	mute       never listens
-func standIn(mode, dir string, args []string) {
+func serverStandIn(mode, dir string, args []string) {
 	if mode == "deaf" || mode == "child deaf" {
 		signal.Ignore(syscall.SIGTERM)
 	}
 	tell(dir, "pid."+strconv.Itoa(os.Getpid()), nil)
-	if strings.HasPrefix(mode, "child") {
+	if strings.HasPrefix(mode, "child") && !strings.Contains(mode, "orphan") {
 		select {}
 	}
 	text, _ := json.Marshal(args)
@@ -82,16 +83,24 @@ func standIn(mode, dir string, args []string) {
 	case mode == "loading":
 		panic(http.ListenAndServe(address, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) })))
 	case mode == "deaf", strings.HasPrefix(mode, "parent"):
-		child := exec.Command(os.Args[0], os.Args[1:]...)
-		child.Env = append(os.Environ(), standInVar+"=child "+mode)
-		if err := child.Start(); err != nil {
-			panic(err)
-		}
-		for !slices.ContainsFunc(standInPids(dir), func(pid int) bool { return pid == child.Process.Pid }) {
-			time.Sleep(time.Millisecond)
-		}
+		standInChild(mode, dir)
+	case strings.HasPrefix(mode, "orphan"):
+		standInChild(mode, dir)
+		select {}
 	}
 	serveStandIn(mode, dir, address)
+}
+
+// standInChild starts a child in the same group and waits until it has said its id.
+func standInChild(mode, dir string) {
+	child := exec.Command(os.Args[0], os.Args[1:]...)
+	child.Env = append(os.Environ(), standInVar+"=child "+mode)
+	if err := child.Start(); err != nil {
+		panic(err)
+	}
+	for !slices.Contains(standInPids(dir), child.Process.Pid) {
+		time.Sleep(time.Millisecond)
+	}
 }
 
 // tell writes a file for the test to read, whole or not at all.
@@ -107,15 +116,18 @@ func tell(dir, name string, text []byte) {
 
 // requestLog takes the lines of the engine's log, one a request.
 type requestLog struct {
-	dir  string
-	n    atomic.Int64
-	dies int64 // with request n; 0: never
+	dir    string
+	n      atomic.Int64
+	dies   int64 // with request n; 0: never
+	parent bool  // who dies
 }
 
 func (l *requestLog) Write(line []byte) (int, error) {
 	n := l.n.Add(1)
 	tell(l.dir, "requests", []byte(strconv.FormatInt(n, 10)))
-	if n == l.dies {
+	if n == l.dies && l.parent {
+		_ = syscall.Kill(os.Getppid(), syscall.SIGKILL)
+	} else if n == l.dies {
 		fmt.Println("CUDA error: the stand-in dies")
 		os.Exit(9)
 	}
@@ -127,6 +139,7 @@ func serveStandIn(mode, dir, address string) {
 	log := &requestLog{dir: dir}
 	if _, n, ok := strings.Cut(mode, "@"); ok {
 		log.dies, _ = strconv.ParseInt(n, 10, 64)
+		log.parent = strings.Contains(mode, "orphan")
 	}
 	cfg.Truth, cfg.Fault = log, os.Getenv("STAND_IN_FAULT")
 	if os.Getenv("STAND_IN_SLOW") != "" {
@@ -189,7 +202,7 @@ func newRig(t *testing.T, mode string) *rig {
 
 // standInCommand starts the test binary as a stand-in, for two minutes at most.
 func standInCommand() []string {
-	return []string{os.Args[0], "-test.run=^TestStandIn$", "-test.timeout=2m"}
+	return []string{os.Args[0], "-test.run=^TestStandInServer$", "-test.timeout=2m"}
 }
 
 // runs tells whether a process runs; one that ended and was not reaped does not.

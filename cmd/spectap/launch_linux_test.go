@@ -129,6 +129,18 @@ func TestLaunchDiesInSweep(t *testing.T) {
 	r.processes(2)
 }
 
+// Where only the server's first process dies, what is left of it is ended at
+// once: what it still answers is not measured, and nothing hangs on it.
+func TestLaunchOrphansInSweep(t *testing.T) {
+	r := newRig(t, "orphan@4")
+	r.env["STAND_IN_SLOW"] = "yes"
+	r.want(r.run(background, append([]string{"M"}, r.sweepArgs()...)...), 1, "FAIL: spectap launch: the server ended (signal: killed) during the sweep")
+	if _, err := os.Stat(filepath.Join(r.save, "t0_c1.failed", "error.json")); err != nil {
+		t.Errorf("the point was not set aside: %v", err)
+	}
+	r.processes(2)
+}
+
 // A failing point fails the launch with the sweep's code; so does a server
 // without statistics.
 func TestLaunchSweepFails(t *testing.T) {
@@ -219,7 +231,9 @@ func TestLaunchTerminated(t *testing.T) {
 	r.env["STAND_IN_SLOW"] = "yes"
 	c := r.startMain(append([]string{"M"}, r.sweepArgs()...)...)
 	r.until("the first requests", func() bool { return r.requests() >= 3 })
-	_ = c.Process.Signal(syscall.SIGTERM)
+	for range 2 { // as timeout(1) does: to the process, and to its group
+		_ = c.Process.Signal(syscall.SIGTERM)
+	}
 	_ = c.Wait()
 	r.want(c.ProcessState.ExitCode(), 143, "FAIL: spectap launch: interrupted: complete points are kept; to go on, ask for the points that were not run, with the same --save_dir")
 	r.processes(2)

@@ -15,6 +15,7 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 )
@@ -108,8 +109,8 @@ func (p program) run(ctx context.Context, args []string) int {
 }
 
 // untilSignal returns a context that ends at the first SIGINT or SIGTERM; a
-// second one does the last acts and ends the process at once. caught returns the
-// first signal, yield ends all this.
+// second one, unless it is the first one doubled, does the last acts and ends the
+// process at once. caught returns the first signal, yield ends all this.
 func untilSignal(parent context.Context, last *lastActs) (ctx context.Context, stop func(), caught func() syscall.Signal, yield func()) {
 	ctx, cancel := context.WithCancel(parent)
 	signals := make(chan os.Signal, 2)
@@ -120,10 +121,13 @@ func untilSignal(parent context.Context, last *lastActs) (ctx context.Context, s
 		if !ok {
 			return
 		}
-		sig := s.(syscall.Signal)
+		sig, at := s.(syscall.Signal), time.Now()
 		first <- sig
 		cancel()
-		if _, ok := <-signals; ok {
+		for s := range signals {
+			if s == sig && time.Since(at) < doubled {
+				continue
+			}
 			last.run()
 			os.Exit(exitSignal(sig))
 		}
