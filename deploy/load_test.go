@@ -28,6 +28,9 @@ type timings struct {
 	failed int
 }
 
+// rampUp is the time in which the clients of a load start.
+const rampUp = time.Second
+
 // requestTimeout ends a client that hangs.
 const requestTimeout = time.Minute
 
@@ -41,8 +44,9 @@ func (l load) run(t testing.TB, url string) timings {
 	var mu sync.Mutex
 	var all timings
 	var clients sync.WaitGroup
-	for range l.streams {
+	for i := range l.streams {
 		clients.Go(func() {
+			time.Sleep(time.Duration(i) * rampUp / time.Duration(l.streams)) // streams begin one after the other, as they do in life
 			own, err := l.client(address, request)
 			mu.Lock()
 			defer mu.Unlock()

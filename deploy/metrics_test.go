@@ -11,10 +11,9 @@ import (
 	"time"
 )
 
-// mayBeEmpty are the queries (panel title, query name) that a sweep without
-// trouble does not feed, and why.
+// mayBeEmpty are the queries (panel title, query name) that the scene does not
+// feed, and why.
 var mayBeEmpty = map[string]string{
-	"Dropped and failed B":    "spans are counted only where traces are exported",
 	"Input tokens by model B": "the simulated engine has no prefix cache",
 }
 
@@ -34,7 +33,9 @@ type scene struct {
 func playScene(t *testing.T) scene {
 	t.Helper()
 	engine := startEngine(t, "--step", "4ms", "--prefill", "20ms")
-	proxy := startProxy(t, nil, engine)
+	// Spans and pushes fail, so that what is lost can be seen.
+	environ := append(otlp(refused(t)), "OTEL_EXPORTER_OTLP_TIMEOUT=500", "OTEL_BSP_SCHEDULE_DELAY=500", "OTEL_METRIC_EXPORT_INTERVAL=1000")
+	proxy := startProxy(t, environ, engine)
 	s := scene{prom: startPrometheus(t, proxy.Admin), admin: proxy.Admin, from: time.Now()}
 	others := make(chan error, 1)
 	stop := make(chan struct{})
@@ -115,6 +116,13 @@ func TestDashboardShowsSweep(t *testing.T) {
 	s := playScene(t)
 	d := readDashboard(t)
 	t.Run("promtool", func(t *testing.T) { lintMetrics(t, s.admin) })
+	t.Run("losses", func(t *testing.T) {
+		for _, query := range []string{`spectap_spans_total{result="failed"}`, `spectap_metric_exports_total{result="failed"}`} {
+			if got := s.prom.one(t, s.to, query); got < 1 {
+				t.Errorf("%s: got %v, want some: there is no collector", query, got)
+			}
+		}
+	})
 	t.Run("variables", func(t *testing.T) { evaluateVariables(t, s, d) })
 	t.Run("all", func(t *testing.T) {
 		evaluatePanels(t, s, d, map[string][]string{"model": nil, "engine": nil, "point": nil})
