@@ -118,14 +118,14 @@ func (r *receiver) take(req *collectortrace.ExportTraceServiceRequest, headers m
 }
 
 // grpcReceiver starts a receiver of OTLP over gRPC.
-func grpcReceiver(t testing.TB, cert *tls.Certificate) *receiver {
+func grpcReceiver(t testing.TB, config *tls.Config) *receiver {
 	t.Helper()
 	ln := listen(t)
 	r := &receiver{endpoint: "http://" + ln.Addr().String()}
 	var options []grpc.ServerOption
-	if cert != nil {
+	if config != nil {
 		r.endpoint = "https://" + ln.Addr().String()
-		options = append(options, grpc.Creds(credentials.NewServerTLSFromCert(cert)))
+		options = append(options, grpc.Creds(credentials.NewTLS(config)))
 	}
 	server := grpc.NewServer(options...)
 	collectortrace.RegisterTraceServiceServer(server, r)
