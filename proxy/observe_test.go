@@ -45,6 +45,7 @@ func TestObserver(t *testing.T) {
 				t.Errorf("got keys %q, want Traceparent among them", h.Keys())
 			}
 			h.Set("traceparent", ours)
+			h.Set("tracestate", "") // removes both fields
 			return func(rec *collector.Record) { ended <- rec }
 		})
 	})
@@ -59,8 +60,12 @@ func TestObserver(t *testing.T) {
 			t.Errorf("%s %s: got route %q, status %d, done %v; want %q, %d, true", method, path, rec.Route, rec.Status, rec.Done.Known, route, status)
 		}
 		if status == http.StatusOK {
-			if got := (<-sent).Values("Traceparent"); !slices.Equal(got, []string{ours}) {
+			upstream := <-sent
+			if got := upstream.Values("Traceparent"); !slices.Equal(got, []string{ours}) {
 				t.Errorf("%s %s: got traceparent %q upstream, want ours alone", method, path, got)
+			}
+			if got := upstream.Values("Tracestate"); got != nil {
+				t.Errorf("%s %s: got tracestate %q upstream, want none", method, path, got)
 			}
 			if rec.Traceparent != ours {
 				t.Errorf("got Record.Traceparent %q, want the one sent upstream", rec.Traceparent)

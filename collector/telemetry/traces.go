@@ -44,6 +44,12 @@ type traces struct {
 	dropped  atomic.Uint64 // spans that found finished full
 }
 
+// Options of every span; each call that makes one allocates.
+var (
+	serverKind = trace.WithSpanKind(trace.SpanKindServer)
+	clientKind = trace.WithSpanKind(trace.SpanKindClient)
+)
+
 // finished are the spans of a request that is over. client is nil where there is none.
 type finished struct {
 	server, client trace.Span
@@ -146,12 +152,12 @@ func (t *traces) begin(rec *collector.Record, h collector.Headers) (ctx context.
 	if t == nil || probePath(rec.Path) {
 		return context.Background(), nil
 	}
-	f := finished{}
+	f, at := finished{}, trace.WithTimestamp(rec.Start)
 	ctx, f.server = t.tracer.Start(t.propagator.Extract(context.Background(), h), serverName(rec),
-		trace.WithSpanKind(trace.SpanKindServer), trace.WithTimestamp(rec.Start), trace.WithAttributes(serverStart(rec)...))
+		serverKind, at, trace.WithAttributes(serverStart(rec)...))
 	if call := operation(rec); call != "" {
 		ctx, f.client = t.tracer.Start(ctx, clientName(call, rec.Model),
-			trace.WithSpanKind(trace.SpanKindClient), trace.WithTimestamp(rec.Start), trace.WithAttributes(t.clientStart(call, rec)...))
+			clientKind, at, trace.WithAttributes(t.clientStart(call, rec)...))
 	}
 	t.propagator.Inject(ctx, h)
 	if !f.server.IsRecording() && (f.client == nil || !f.client.IsRecording()) {

@@ -38,7 +38,7 @@ func (t turns) RoundTrip(req *http.Request) (*http.Response, error) {
 	if probePath(req.URL.Path) {
 		return t.base.RoundTrip(req)
 	}
-	ctx, span := t.tracer.Start(req.Context(), turnName, trace.WithSpanKind(trace.SpanKindClient),
+	ctx, span := t.tracer.Start(req.Context(), turnName, clientKind,
 		trace.WithAttributes(turnStart(req)...))
 	req = req.Clone(ctx)
 	t.propagator.Inject(ctx, fields{req.Header})
