@@ -29,7 +29,8 @@ const (
 //
 // A question is told by the label, else by the first user message. One conversation
 // of each question counts: the last complete one. So warm-up, which no client tells
-// on the wire, is what was asked before it. Of several tries of a turn the last
+// on the wire, is what was asked before it, and first turns alone that had ended
+// before the first conversation of several turns began. Of several tries of a turn the last
 // complete one counts. Without a question file every conversation counts, under a
 // number of its own. See Attribution for what is said about the rest.
 func Recognise(run Run, recs []*Record) Point {

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // byQuestion gives each conversation its question of the file, and chooses the one
@@ -22,8 +23,15 @@ func (g *recognition) byQuestion() {
 		asked[t.question] = append(asked[t.question], t)
 		by[t.question] = how
 	}
+	load := g.loadBegan()
 	for i, talks := range asked {
 		q := &g.run.Questions[i]
+		if q.Turns > 1 && !slices.ContainsFunc(talks, func(t *talk) bool { return !t.isWarmUp(load) }) {
+			for _, t := range talks {
+				setTalkApart(t, ApartWarmUp)
+			}
+			talks = nil
+		}
 		if q.NotAsked = len(talks) == 0; q.NotAsked {
 			continue
 		}
@@ -39,6 +47,25 @@ func (g *recognition) byQuestion() {
 			}
 		}
 	}
+}
+
+// loadBegan is when the first conversation began that has a second turn; the zero
+// time where none has.
+func (g *recognition) loadBegan() time.Time {
+	for _, t := range g.talks { // by their first request
+		if t.lastTurn().number > 0 {
+			return t.turns[0].tries[0].Start
+		}
+	}
+	return time.Time{}
+}
+
+// isWarmUp says that a conversation is a complete first turn alone that had ended
+// before the load began: AIPerf asks first turns to warm a server up, and goes on
+// with other questions.
+func (t *talk) isWarmUp(load time.Time) bool {
+	first := t.turns[0].best()
+	return len(t.turns) == 1 && t.turns[0].number == 0 && first.ErrorKind == "" && first.endedBy(load)
 }
 
 // chosen is the index of the conversation that counts: the last complete one, else the last.

@@ -367,7 +367,7 @@ func (s *Server) land(f *flight) {
 		s.captures.texts(rec)
 	}
 	rec.Done = collector.At(time.Since(f.start))
-	s.flights.remove(f)
+	defer s.flights.remove(f) // when the sink has its Record: Shutdown waits for that
 	s.counts.outcome(rec, f.measured)
 	s.observed(f)
 	if rec.ErrorKind != "" {

@@ -79,3 +79,25 @@ func TestThreadOfReply(t *testing.T) {
 	f(true, `{"content":"abc"}`, "abc", "")
 	f(false, `{"content":" abc","reasoning":"think"}`, "abc", "think abc")
 }
+
+// A request is in flight until the sink has its Record: what Shutdown waits for is
+// in the sink then.
+func TestInFlightUntilEmitted(t *testing.T) {
+	up := answering(t, func(*http.Request) string { return withLength("200 OK", "application/json", "{}") })
+	inFlight := make(chan int, 1)
+	p := startProxy(t, testConfig(t, upstreamOf(up)), func(s *Server) {
+		s.sink = emitFunc(func(*collector.Record) { inFlight <- s.Status().InFlight })
+	})
+	c := connect(t, p.addr)
+	c.send(post(chatPath, `{"messages":[]}`))
+	body(t, c.answer("POST"))
+	if n := <-inFlight; n != 1 {
+		t.Errorf("got %d requests in flight while the sink gets a Record, want 1", n)
+	}
+}
+
+// emitFunc is a Sink of one function.
+type emitFunc func(*collector.Record)
+
+func (f emitFunc) Emit(r *collector.Record) { f(r) }
+func (f emitFunc) Close() error             { return nil }
