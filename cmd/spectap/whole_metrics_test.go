@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -18,38 +17,45 @@ import (
 	"github.com/prometheus/common/model"
 )
 
+// ports are the addresses of a proxy, as its log tells them.
+type ports struct{ Message, Listen, Admin string }
+
+// announced is a log that waits for the line with the ports and drops the others.
+type announced chan ports
+
+// Write implements io.Writer; zerolog writes a line at a time.
+func (a announced) Write(line []byte) (int, error) {
+	var said ports
+	if json.Unmarshal(line, &said) == nil && said.Message == "proxy is listening" {
+		a <- said
+	}
+	return len(line), nil
+}
+
 // serveProxy runs `spectap proxy` in this process until the test ends and
 // returns the URLs of its two ports.
 func serveProxy(t testing.TB, upstream string, args ...string) (data, admin string) {
 	t.Helper()
-	logs, w := io.Pipe()
 	args = append([]string{"proxy", "--upstream", upstream, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--log_format", "json"}, args...)
-	p := program{stdout: io.Discard, stderr: w, env: map[string]string{}, argv: append([]string{"spectap"}, args...)}
+	listening := make(announced, 1)
+	p := program{stdout: io.Discard, stderr: listening, env: map[string]string{}, argv: append([]string{"spectap"}, args...)}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan int, 1)
-	go func() {
-		code := p.run(ctx, args)
-		_ = w.Close()
-		ended <- code
-	}()
+	go func() { ended <- p.run(ctx, args) }()
+	select {
+	case code := <-ended:
+		cancel()
+		t.Fatalf("spectap proxy: got exit code %d before it listened", code)
+	case at := <-listening:
+		data, admin = "http://"+at.Listen, "http://"+at.Admin
+	}
 	t.Cleanup(func() {
 		cancel()
 		if code := <-ended; code != 0 {
 			t.Errorf("spectap proxy: got exit code %d, want 0", code)
 		}
 	})
-	lines := bufio.NewReader(logs)
-	for {
-		line, err := lines.ReadString('\n')
-		if err != nil {
-			t.Fatalf("spectap proxy ended before it listened: %v", err)
-		}
-		var said struct{ Message, Listen, Admin string }
-		if json.Unmarshal([]byte(line), &said) == nil && said.Message == "proxy is listening" {
-			go func() { _, _ = io.Copy(io.Discard, lines) }()
-			return "http://" + said.Listen, "http://" + said.Admin
-		}
-	}
+	return data, admin
 }
 
 // get returns an answer's status and body.
