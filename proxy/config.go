@@ -19,7 +19,7 @@ import (
 type Config struct {
 	Listen   string `env:"SPECTAP_LISTEN" envDefault:":8000" unit:"host:port or unix:/path" help:"where clients connect; every path is the engine's"`
 	Upstream string `env:"SPECTAP_UPSTREAM" envDefault:"http://127.0.0.1:8001" unit:"URL or unix:/path" help:"the engine: http or https, an optional base path, or a unix socket"`
-	Admin    string `env:"SPECTAP_ADMIN" envDefault:":9464" unit:"host:port or unix:/path" help:"livez, readyz, status; off turns it off"`
+	Admin    string `env:"SPECTAP_ADMIN" envDefault:":9464" unit:"host:port or unix:/path" help:"live page, metrics, livez, readyz, status; off turns it off"`
 
 	Measure string `env:"SPECTAP_MEASURE" envDefault:"usage" unit:"observe, usage or tokens" help:"what a streamed request is asked for beyond what the client wants: nothing, the final usage event, or token counts on every event; cut out of the answer again"`
 	Engine  string `env:"SPECTAP_ENGINE" envDefault:"auto" unit:"auto, vllm, sglang, trtllm or llamacpp" help:"the engine; auto asks it"`
