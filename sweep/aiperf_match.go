@@ -3,8 +3,6 @@ package sweep
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
@@ -40,17 +38,11 @@ func newMatcher(l *load, run string) *matcher {
 	m := &matcher{load: l, run: run, questions: l.sweep.Plan.Questions, byHash: map[string][]int{}, places: map[place]*collector.Record{}, failed: map[place]bool{}}
 	for i, q := range m.questions {
 		if len(q.Prompts) > 0 {
-			h := hashText(q.Prompts[0])
+			h := collector.HashText(nil, q.Prompts[0])
 			m.byHash[h] = append(m.byHash[h], i)
 		}
 	}
 	return m
-}
-
-// hashText is a Record's UserHash: hex of the first 16 bytes of SHA-256 over the text.
-func hashText(text string) string {
-	sum := sha256.Sum256([]byte(text))
-	return hex.EncodeToString(sum[:16])
 }
 
 // expected is the number of requests of the point.
@@ -82,7 +74,8 @@ func (m *matcher) takeAll(ctx context.Context, from Records) int {
 		case 0:
 			m.foreign++
 			foreign := *r
-			foreign.Labels, foreign.UserHash = collector.Labels{}, ""
+			foreign.Labels, foreign.SetApart = collector.Labels{}, collector.ApartForeign
+			foreign.UserHash, foreign.Thread, foreign.NamedBy = "", nil, ""
 			m.load.keep(&foreign)
 		case 1:
 			m.put(ctx, r, candidates[0])
@@ -98,7 +91,7 @@ func (m *matcher) put(ctx context.Context, r *collector.Record, i int) {
 	at := place{i, r.Labels.Turn}
 	labelled := *r // others hold r, and a Record is never changed
 	labelled.Labels = m.load.labels(i, at.turn)
-	labelled.UserHash = ""
+	labelled.UserHash, labelled.Thread, labelled.NamedBy = "", nil, ""
 	m.load.keep(&labelled)
 	err := asked{rec: r, status: r.Status}.failure()
 	prompts := m.questions[i].Prompts

@@ -163,8 +163,8 @@ func TestAIPerfTellsQuestionsApart(t *testing.T) {
 		if r.Labels.Turn == 1 && r.Prompt != second[r.Labels.Conversation] {
 			t.Errorf("conversation %s has the second turn %q, want %q", r.Labels.Conversation, r.Prompt, second[r.Labels.Conversation])
 		}
-		if r.UserHash != "" {
-			t.Errorf("a hash of the text was kept")
+		if r.UserHash != "" || r.Thread != nil || r.NamedBy != "" {
+			t.Errorf("a hash of the text was kept: %q, %+v", r.UserHash, r.Thread)
 		}
 	}
 }
