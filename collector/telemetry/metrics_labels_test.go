@@ -142,6 +142,9 @@ func TestCombinationsFold(t *testing.T) {
 	if n := got.sum("spectap_verify_steps_total", "model=other", "point=other"); n != 2*(32*maxPoints-maxGroups) {
 		t.Errorf("got %v folded verify steps, want %d", n, 2*(32*maxPoints-maxGroups))
 	}
+	if n := got.sum("spectap_folded_requests_total", "label=combination"); n != 32*maxPoints-maxGroups {
+		t.Errorf("got %v folded requests, want %d", n, 32*maxPoints-maxGroups)
+	}
 }
 
 // Requests that end at the same time, new labels among them, and scrapes in

@@ -44,8 +44,9 @@ type cache[K comparable, V any] struct {
 	limit int
 	make  func(K) V
 
-	mu   sync.RWMutex
-	kept map[K]V
+	mu     sync.RWMutex
+	kept   map[K]V
+	folded uint64 // how often folded was used for want of room
 }
 
 func newCache[K comparable, V any](limit int, make_ func(K) V) *cache[K, V] {
@@ -66,7 +67,8 @@ func (c *cache[K, V]) get(key, folded K) V {
 	if v, ok = c.kept[key]; ok {
 		return v
 	}
-	if len(c.kept) >= c.limit {
+	if len(c.kept) >= c.limit && key != folded {
+		c.folded++
 		key = folded
 		if v, ok = c.kept[key]; ok {
 			return v
@@ -75,6 +77,13 @@ func (c *cache[K, V]) get(key, folded K) V {
 	v = c.make(key)
 	c.kept[key] = v
 	return v
+}
+
+// lost returns how often folded was used.
+func (c *cache[K, V]) lost() uint64 {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.folded
 }
 
 // groupKey are the labels that every figure of speculative decoding has.

@@ -30,7 +30,7 @@ func newStateInstruments(b *builder) stateInstruments {
 		refused:  total("refused.requests", unitRequests, "Requests that were refused before anything was read of them: not HTTP, or too large."),
 		panics:   total("recovered.panics", "{panic}", "Panics that were recovered; each lost a measurement."),
 		drops:    total("dropped.records", "{record}", "Records that a sink lost, because its queue was full or its disk failed."),
-		folded:   total("folded.requests", unitRequests, "Served requests whose model or point is shown as other, because the label is full.", "label"),
+		folded:   total("folded.requests", unitRequests, "Served requests whose model or point is shown as other, because the label, or the number of combinations, is full.", "label"),
 		exports:  total("metric.exports", "{export}", "Pushes of metrics over OTLP, by result (ok, failed).", "result"),
 		spans:    total("spans", "{span}", "Sampled spans by what became of them (exported, failed, dropped).", "result"),
 		build:    gauge("build.info", "", "Version of spectap, and of Go; the value is 1.", "version", "go_version"),
@@ -42,13 +42,14 @@ func (m *metrics) register(meter metric.Meter, cfg Config, spans func() spanCoun
 	i := &m.instruments.stateInstruments
 	one := func(pairs ...string) metric.ObserveOption { return newOptions(pairs...).observe }
 	version := one("version", clean(cfg.Version), "go_version", runtime.Version())
-	model, point := one("label", "model"), one("label", "point")
+	model, point, combination := one("label", "model"), one("label", "point"), one("label", "combination")
 	pushed, unpushed := one("result", "ok"), one("result", "failed")
 	exported, failed, dropped := one("result", "exported"), one("result", "failed"), one("result", "dropped")
 	_, err := meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
 		o.ObserveInt64(i.build, 1, version)
 		o.ObserveInt64(i.folded, int64(m.series.models.lost()), model)
 		o.ObserveInt64(i.folded, int64(m.series.points.lost()), point)
+		o.ObserveInt64(i.folded, int64(m.series.groups.lost()+m.series.requests.lost()), combination)
 		o.ObserveInt64(i.exports, m.exports.ok.Load(), pushed)
 		o.ObserveInt64(i.exports, m.exports.failed.Load(), unpushed)
 		n := spans()
