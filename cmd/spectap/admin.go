@@ -4,8 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	stdlog "log"
 	"net/http"
 	"net/http/pprof"
+	"strings"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -90,6 +92,26 @@ func (w *watched) status(rw http.ResponseWriter, _ *http.Request) {
 		proxy.Status
 		Telemetry telemetry.Status `json:"telemetry"`
 	}{w.server.Status(), w.telemetry.Status()})
+}
+
+// adminServer returns a server of the admin port.
+func adminServer(handler http.Handler, log zerolog.Logger) *http.Server {
+	return &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second, ErrorLog: stdlog.New(adminLog{log}, "", 0)}
+}
+
+// adminLog takes what net/http tells of the admin port. Of a panic it passes the
+// stack on, and not the value: that can hold what passes.
+type adminLog struct{ log zerolog.Logger }
+
+// Write implements io.Writer.
+func (l adminLog) Write(text []byte) (int, error) {
+	told := string(text)
+	if strings.HasPrefix(told, "http: panic serving") {
+		_, stack, _ := strings.Cut(told, "\ngoroutine ")
+		told = "panic; goroutine " + stack
+	}
+	l.log.Error().Str("error", strings.TrimSpace(told)).Msg("the admin port failed")
+	return len(text), nil
 }
 
 func metricState(s proxy.Status) telemetry.State {

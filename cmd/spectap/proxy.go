@@ -89,7 +89,7 @@ func (p program) serve(ctx context.Context, cfg proxySettings) error {
 	}
 	log.Info().Stringer("listen", data.Addr()).Str("admin", addressOf(admin)).Str("upstream", collector.StripUserinfo(cfg.proxy.Upstream)).Str("measure", cfg.proxy.Measure).Msg("proxy is listening")
 	w.listen = dataAddress(data.Addr())
-	err = serveUntil(ctx, w.server, w.admin(cfg.admin), data, admin, cfg.proxy.DrainTimeout)
+	err = serveUntil(ctx, w.server, adminServer(w.admin(cfg.admin), log), data, admin, cfg.proxy.DrainTimeout)
 	if closed := sink.Close(); closed != nil {
 		err = errors.Join(err, fmt.Errorf("cannot write all records: %w", closed))
 	}
@@ -131,8 +131,7 @@ func dataAddress(a net.Addr) string {
 
 // serveUntil serves both ports until the context ends or one of them fails.
 // Without an admin port, admin is nil. The admin port goes last, so that /readyz says that the proxy is draining.
-func serveUntil(ctx context.Context, server *proxy.Server, handler http.Handler, data, admin net.Listener, drain time.Duration) error {
-	adminServer := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}
+func serveUntil(ctx context.Context, server *proxy.Server, adminServer *http.Server, data, admin net.Listener, drain time.Duration) error {
 	failed := make(chan error, 2)
 	go func() { failed <- server.Serve(data) }()
 	if admin != nil {

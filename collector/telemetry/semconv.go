@@ -45,6 +45,7 @@ const (
 	attrHTTPStatus = "http.response.status_code"
 	attrPath       = "url.path"
 	attrScheme     = "url.scheme"
+	attrHeader     = "http.request.header." // and the name in lower case; a list of values
 )
 
 // Our own: there is no convention for speculative decoding.

@@ -36,6 +36,9 @@ func serverStart(rec *collector.Record) []attribute.KeyValue {
 	if route := httpRoute(rec.Route, rec.Path); route != "" {
 		attrs = append(attrs, attribute.String(attrRoute, route), attribute.String(attrPath, route))
 	}
+	for name, value := range rec.Headers { // captured: allowed by name, cut, and UTF-8
+		attrs = append(attrs, attribute.StringSlice(attrHeader+name, []string{value}))
+	}
 	return attrs
 }
 

@@ -51,7 +51,7 @@ func one(t testing.TB, tr *traces, rec *collector.Record, h http.Header) {
 func asBegun(rec *collector.Record) *collector.Record {
 	return &collector.Record{
 		ID: rec.ID, Start: rec.Start, Method: rec.Method, Path: rec.Path, Route: rec.Route, Model: "asked/model",
-		Stream: rec.Stream, Labels: rec.Labels, SamplingSent: rec.SamplingSent,
+		Stream: rec.Stream, Labels: rec.Labels, SamplingSent: rec.SamplingSent, Headers: rec.Headers,
 	}
 }
 
@@ -87,7 +87,9 @@ func TestSpans(t *testing.T) {
 	f := func(r *receiver, env ...string) {
 		t.Helper()
 		setenv(t, append(env, "OTEL_EXPORTER_OTLP_ENDPOINT="+r.endpoint, "OTEL_EXPORTER_OTLP_HEADERS=authorization=Bearer%20s3cret")...)
-		one(t, started(t), fullRecord(), http.Header{})
+		rec := fullRecord()
+		rec.Headers = map[string]string{"x-tenant": strings.Repeat("a€", 100)} // longer than a label
+		one(t, started(t), rec, http.Header{})
 		server, client := r.named(t, "POST /v1/chat/completions"), r.named(t, "chat asked/model")
 		if len(r.all()) != 2 {
 			t.Errorf("got %d spans, want 2", len(r.all()))
@@ -103,6 +105,7 @@ func TestSpans(t *testing.T) {
 		equal(t, "server", attributes(server.Attributes), map[string]string{
 			"http.request.method": "string POST", "http.route": "string /v1/chat/completions", "url.path": "string /v1/chat/completions",
 			"url.scheme": "string http", "http.response.status_code": "int 200",
+			"http.request.header.x-tenant": `["string ` + rec.Headers["x-tenant"] + `"]`,
 		})
 		equal(t, "client", attributes(client.Attributes), map[string]string{
 			"gen_ai.operation.name": "string chat", "gen_ai.provider.name": "string vllm",
