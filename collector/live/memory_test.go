@@ -51,7 +51,7 @@ func TestBoundedMemory(t *testing.T) {
 			Start: start, Model: "model " + text, Route: collector.RouteChat, Stream: true, ErrorKind: "kind " + text, SpecMissing: "reason " + text,
 			Labels: collector.Labels{Point: "point " + text}, FirstOutput: collector.At(time.Duration(i) * time.Millisecond),
 		}
-		if i%2 == 0 {
+		if i%64 == 0 {
 			records[i].Spec = &collector.Spec{Steps: 1, Accepted: make([]int, i%100)}
 		}
 	}
