@@ -18,7 +18,7 @@ import (
 type launchConfig struct {
 	ServerCmd      string        `env:"SPECTAP_SERVER_CMD" envDefault:"vllm serve" unit:"command" help:"what is started, as a shell would split it (nothing is expanded); model and arguments follow. With {port} in it, it is any server's command line: a free port is filled in and nothing is added"`
 	StartupTimeout time.Duration `env:"SPECTAP_STARTUP_TIMEOUT" envDefault:"10m" unit:"duration" help:"how long the server may take until it answers /health; VLLM_STARTUP_TIMEOUT, in seconds, is taken too"`
-	StopGrace      time.Duration `env:"SPECTAP_STOP_GRACE" envDefault:"30s" unit:"duration" help:"how long the server has to end after SIGTERM, before SIGKILL ends its process group"`
+	StopGrace      time.Duration `env:"SPECTAP_STOP_GRACE" envDefault:"20s" unit:"duration" help:"how long the server has to end after SIGTERM, before SIGKILL ends its process group; one that is not ready yet has 5s at most"`
 }
 
 // startupVar is the launcher scripts' own name of the startup timeout, in seconds.
@@ -26,6 +26,10 @@ const startupVar = "VLLM_STARTUP_TIMEOUT"
 
 // serverLog is the server's log in the folder of the results.
 const serverLog = "server.log"
+
+// startingGrace is the grace of a server that was never ready: there is nothing
+// to lose, and vLLM 0.32 takes no notice of SIGTERM while it starts.
+const startingGrace = 5 * time.Second
 
 // goneWithin is how long a sweep may go on whose server ended: its requests fail
 // at once, so that their point is set aside with its reason.
@@ -105,6 +109,8 @@ type launch struct {
 	plan     *sweep.Plan
 	logLevel string
 	secrets  []string // that may not be shown
+
+	startingGrace time.Duration
 }
 
 // run starts the server, sweeps it and stops it. On success it says what was done.
@@ -127,10 +133,12 @@ func (l *launch) run(ctx context.Context) (done string, err error) {
 		return "", exitError{exitNotReachable, err}
 	}
 	defer l.p.last.add(s.kill)()
-	defer l.stop(s) // also when what follows panics
+	grace := min(l.cfg.StopGrace, l.startingGrace)
+	defer func() { l.stop(s, grace) }() // also when what follows panics
 	if err := l.wait(ctx, s); err != nil {
 		return "", l.notStarted(ctx, s, err)
 	}
+	grace = l.cfg.StopGrace
 	l.say("the server is ready after %v", time.Since(start).Round(100*time.Millisecond))
 	return l.sweep(ctx, s)
 }
@@ -195,18 +203,18 @@ func (l *launch) sweep(ctx context.Context, s *server) (done string, err error) 
 }
 
 // stop ends the server's process group and tells how that went.
-func (l *launch) stop(s *server) {
+func (l *launch) stop(s *server, grace time.Duration) {
 	if len(groupMembers(s.pgid)) == 0 {
 		return
 	}
 	l.say("stopping the server")
 	start := time.Now()
-	killed, left := s.stop(l.cfg.StopGrace)
+	killed, left := s.stop(grace)
 	switch {
 	case len(left) > 0:
 		l.say("processes of the server run even after SIGKILL: %v", left)
 	case killed:
-		l.say("the server did not end within %v of SIGTERM and was killed", l.cfg.StopGrace)
+		l.say("the server did not end within %v of SIGTERM and was killed", grace)
 	default:
 		l.say("the server ended after %v", time.Since(start).Round(100*time.Millisecond))
 	}

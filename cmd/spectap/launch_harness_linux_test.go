@@ -57,8 +57,9 @@ func TestStandInServer(t *testing.T) {
 //	dies@N     serves, and ends with status 9 at the end of request N
 //	loading    answers /health with 503 for ever
 //	mute       never listens
+//	deaf mute  neither listens nor ends on SIGTERM
 func serverStandIn(mode, dir string, args []string) {
-	if mode == "deaf" || mode == "child deaf" {
+	if strings.Contains(mode, "deaf") {
 		signal.Ignore(syscall.SIGTERM)
 	}
 	tell(dir, "pid."+strconv.Itoa(os.Getpid()), nil)
@@ -78,7 +79,7 @@ func serverStandIn(mode, dir string, args []string) {
 			fmt.Printf("line %d of %s\r\x1b[1mline %d with %s\n", i, os.Getenv("HF_TOKEN"), i, os.Getenv("HF_TOKEN"))
 		}
 		os.Exit(7)
-	case mode == "mute":
+	case strings.HasSuffix(mode, "mute"):
 		select {}
 	case mode == "loading":
 		panic(http.ListenAndServe(address, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) })))

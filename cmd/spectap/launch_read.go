@@ -19,7 +19,7 @@ func (p program) readLaunch(own *pflag.FlagSet, args []string) (*launch, error) 
 	if err != nil {
 		return nil, err
 	}
-	l := &launch{p: p}
+	l := &launch{p: p, startingGrace: startingGrace}
 	if err := own.Parse(cut.own); err != nil {
 		return nil, err
 	}
