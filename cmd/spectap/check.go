@@ -10,12 +10,14 @@ import (
 	"maps"
 	"math"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 
 	"github.com/spf13/cobra"
 
 	"spectap/collector"
+	"spectap/sweep"
 )
 
 // truth is one line of the simulated engine's ground-truth log, as far as a
@@ -25,6 +27,7 @@ type truth struct {
 	Histogram        []int   `json:"histogram"`
 	ChunkLengths     []int   `json:"chunk_lengths"`
 	CompletionTokens int     `json:"completion_tokens"`
+	ArriveUnixNs     int64   `json:"arrive_unix_ns"`
 	WriteUnixNs      []int64 `json:"write_unix_ns"`
 }
 
@@ -57,6 +60,9 @@ func (p program) check(truthPath string, paths []string) error {
 		if err != nil {
 			return exitError{exitUsage, err}
 		}
+		if point.AIPerf, err = sweep.ReadAIPerf(filepath.Dir(path)); err != nil {
+			return exitError{exitFailed, err}
+		}
 		result, err := comparePoint(point, log)
 		if err != nil {
 			return exitError{exitFailed, fmt.Errorf("cannot compare %s: %w", path, err)}
@@ -80,6 +86,7 @@ type comparison struct {
 	histograms              [2]bool    // the chunk length histograms are equal
 	outputErrors, gapErrors []float64  // ms, record minus log, absolute: first output, later chunks
 	miscounted              int        // requests with another number of events
+	clients                 []clientErrors
 }
 
 func (c comparison) equal() bool {
@@ -100,6 +107,9 @@ func (c comparison) print(w io.Writer) {
 		fmt.Fprintf(w, "         %s: record minus log, n %d, p50 %.3f ms, p99 %.3f ms, max %.3f ms\n",
 			e.name, len(e.samples), quantile(e.samples, 0.5), quantile(e.samples, 0.99), quantile(e.samples, 1))
 	}
+	for _, client := range c.clients {
+		client.print(w)
+	}
 }
 
 // quantile sorts and interpolates; there is none of nothing.
@@ -115,7 +125,7 @@ func text(f float64) string { return strconv.FormatFloat(f, 'g', -1, 64) }
 // comparePoint computes both views from the records and from the log, with one
 // metric, and the distance of every stamp.
 func comparePoint(point collector.Point, log map[string]truth) (comparison, error) {
-	c := comparison{point: point.Run.Point}
+	c := comparison{point: point.Run.Point, clients: byClient(point, log)}
 	turns := make(map[[2]int]truth) // by conversation and turn
 	for _, r := range point.Records {
 		if r.SetApart != "" { // in no figure

@@ -178,9 +178,10 @@ type Truth struct {
 	ChunkLengths []int   `json:"chunk_lengths"`        // tokens of each step as emitted, EOS removed, the prefill's first; what specdec_bench counts
 	Draftless    int     `json:"steps_without_drafts"` // decode steps that verified nothing
 	Completion   int     `json:"completion_tokens"`
-	Finish       string  `json:"finish_reason"` // empty where the reply did not end
-	WriteUnixNs  []int64 `json:"write_unix_ns"` // one per event that carried tokens, taken just before its write
-	Fault        string  `json:"fault"`         // the scripted fault, "client_gone", "closed" or ""
+	Finish       string  `json:"finish_reason"`  // empty where the reply did not end
+	ArriveUnixNs int64   `json:"arrive_unix_ns"` // its head was read
+	WriteUnixNs  []int64 `json:"write_unix_ns"`  // one per event that carried tokens, taken just before its write
+	Fault        string  `json:"fault"`          // the scripted fault, "client_gone", "closed" or ""
 	Status       int     `json:"status"`
 	PromptTokens int     `json:"prompt_tokens"`
 	BlockDropped bool    `json:"block_dropped"` // the statistics were lost and the last two steps merged

@@ -38,7 +38,8 @@ func (e *Engine) generate(w http.ResponseWriter, r *http.Request) {
 	arrived := time.Now()
 	q, refused := e.read(r)
 	t := &Truth{RequestID: r.Header.Get("X-Request-Id"), Fault: q.fault.name, Status: 200, PromptTokens: q.promptTokens, Traceparent: r.Header.Get("Traceparent"),
-		Histogram: make([]int, e.cfg.DraftLength+1), ChunkLengths: []int{}, WriteUnixNs: []int64{}}
+		ArriveUnixNs: arrived.UnixNano(),
+		Histogram:    make([]int, e.cfg.DraftLength+1), ChunkLengths: []int{}, WriteUnixNs: []int64{}}
 	if refused != nil && !refused.inBand {
 		t.Status = refused.status
 		e.log(t)

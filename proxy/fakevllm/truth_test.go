@@ -100,7 +100,7 @@ func TestTruthAgreesWithTheWire(t *testing.T) {
 		if d := cmp.Diff(lengths, tr.ChunkLengths) + cmp.Diff(last.Metrics.Spec.Histogram, tr.Histogram); d != "" {
 			t.Errorf("request %d (-wire +truth):\n%s", i, d)
 		}
-		if tr.Completion != tokens || last.Usage.Completion != tokens || len(tr.WriteUnixNs) != writes || !slices.IsSorted(tr.WriteUnixNs) {
+		if tr.Completion != tokens || last.Usage.Completion != tokens || len(tr.WriteUnixNs) != writes || !slices.IsSorted(tr.WriteUnixNs) || tr.ArriveUnixNs == 0 || tr.ArriveUnixNs > tr.WriteUnixNs[0] {
 			t.Errorf("request %d: %d tokens in %d events, truth says %+v", i, tokens, writes, tr)
 		}
 		ends[tr.Finish]++
@@ -158,7 +158,7 @@ func checkCounters(t *testing.T, addr string, sums, ends map[string]int) {
 	f(`num_requests_running\{.*\}`, 0)
 }
 
-var apartFromTime = cmpopts.IgnoreFields(fakevllm.Truth{}, "WriteUnixNs")
+var apartFromTime = cmpopts.IgnoreFields(fakevllm.Truth{}, "WriteUnixNs", "ArriveUnixNs")
 
 // TestSameWhateverTheOrder: neither order nor concurrency changes a reply.
 func TestSameWhateverTheOrder(t *testing.T) {

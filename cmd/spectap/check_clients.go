@@ -1,0 +1,69 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"math"
+
+	"spectap/collector"
+)
+
+// durations are what a client measures of one request, in seconds. Unlike
+// stamps they can be held against the engine's log without a common clock.
+type durations struct{ ttft, decode float64 }
+
+// durations of a request by the engine itself: from its arrival to the write of
+// the first output, and from there to the write of the last.
+func (t truth) durations() (durations, bool) {
+	if len(t.WriteUnixNs) < 2 || t.ArriveUnixNs == 0 {
+		return durations{}, false
+	}
+	first, last := t.WriteUnixNs[0], t.WriteUnixNs[len(t.WriteUnixNs)-1]
+	return durations{float64(first-t.ArriveUnixNs) / 1e9, float64(last-first) / 1e9}, true
+}
+
+// clientErrors are how far one client's durations are from the engine's log.
+type clientErrors struct {
+	name   string
+	ttft   []float64 // ms, absolute
+	decode []float64 // percent of the time from first to last output, so of the time per token; absolute
+}
+
+func (e *clientErrors) add(measured durations, t truth) {
+	engine, ok := t.durations()
+	if !ok || engine.decode <= 0 {
+		return
+	}
+	e.ttft = append(e.ttft, math.Abs(measured.ttft-engine.ttft)*1e3)
+	e.decode = append(e.decode, math.Abs(measured.decode/engine.decode-1)*100)
+}
+
+func (e *clientErrors) print(w io.Writer) {
+	fmt.Fprintf(w, "         TTFT by %s: off the log, n %d, p50 %.3f ms, p99 %.3f ms, max %.3f ms; time per token p50 %.3f %%, p99 %.3f %%\n",
+		e.name, len(e.ttft), quantile(e.ttft, 0.5), quantile(e.ttft, 0.99), quantile(e.ttft, 1), quantile(e.decode, 0.5), quantile(e.decode, 0.99))
+}
+
+// byClient compares durations: ours as timing.json has them, from the moment the
+// request was written upstream, and AIPerf's own where it drove the point.
+func byClient(point collector.Point, log map[string]truth) []clientErrors {
+	ours := clientErrors{name: "spectap"}
+	for _, r := range point.Records {
+		if n := len(r.Chunks); n > 1 && r.UpstreamWritten.Known {
+			ours.add(durations{
+				(r.Chunks[0].At - r.UpstreamWritten.Offset).Seconds(),
+				(r.Chunks[n-1].At - r.Chunks[0].At).Seconds(),
+			}, log[r.RequestID])
+		}
+	}
+	list := []clientErrors{ours}
+	if point.AIPerf == nil {
+		return list
+	}
+	theirs := clientErrors{name: "aiperf " + point.AIPerf.Version}
+	for _, row := range point.AIPerf.Rows {
+		if row.TTFT != nil && row.Latency != nil && !row.Warmup {
+			theirs.add(durations{*row.TTFT, *row.Latency - *row.TTFT}, log[row.RequestID])
+		}
+	}
+	return append(list, theirs)
+}
