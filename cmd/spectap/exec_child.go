@@ -55,7 +55,7 @@ func (p program) runCommand(ctx context.Context, c command) (outcome, error) {
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
 	out := outcome{started: true}
-	relay := relay{group: group, process: cmd.Process}
+	relay := relay{group: group, send: func(s os.Signal) { sendSignal(cmd.Process, group, s) }}
 	for done := ctx.Done(); ; {
 		select {
 		case s := <-signals:
@@ -98,10 +98,10 @@ const doubled = 250 * time.Millisecond
 
 // relay passes signals to a command.
 type relay struct {
-	group   bool // the command has a process group of its own
-	process *os.Process
-	last    os.Signal
-	at      time.Time
+	group bool // the command has a process group of its own
+	send  func(os.Signal)
+	last  os.Signal
+	at    time.Time
 }
 
 // pass passes one signal on and returns the first that asked the command to end.

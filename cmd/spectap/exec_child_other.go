@@ -18,5 +18,5 @@ func fromTerminal(os.Signal) bool { return true }
 // ownGroupUnlessTerminal does nothing: the console's Ctrl-C reaches both.
 func ownGroupUnlessTerminal(*exec.Cmd) (own bool) { return false }
 
-// send ends the command: there is nothing gentler here.
-func (r *relay) send(os.Signal) { _ = r.process.Kill() } // fails where it has ended
+// sendSignal ends the command: there is nothing gentler here.
+func sendSignal(process *os.Process, _ bool, _ os.Signal) { _ = process.Kill() } // fails where it has ended

@@ -46,11 +46,11 @@ func inForeground() bool {
 	return err == nil && group == unix.Getpgrp()
 }
 
-// send sends a signal to the command, to all of its group where it has one.
-func (r *relay) send(s os.Signal) {
-	if r.group {
-		_ = syscall.Kill(-r.process.Pid, s.(syscall.Signal)) // fails where it has ended
+// sendSignal sends a signal to the command, to all of its group where it has one.
+func sendSignal(process *os.Process, group bool, s os.Signal) {
+	if group {
+		_ = syscall.Kill(-process.Pid, s.(syscall.Signal)) // fails where it has ended
 		return
 	}
-	_ = r.process.Signal(s) // as above
+	_ = process.Signal(s) // as above
 }

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // A command that cannot be run, or asks nothing, leaves no folder behind; its exit
@@ -51,6 +52,32 @@ func TestExecOfOtherCommands(t *testing.T) {
 	f("dies of a signal", 143, "asked the model nothing", "sh", "-c", "kill -TERM $$")
 }
 
+// Everything that is wrong is said at once, before anything is started.
+func TestExecRefuses(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "t0_c1"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	ran := filepath.Join(dir, "ran")
+	f := func(code int, says []string, args ...string) {
+		t.Helper()
+		_, stderr := execSpectap(t, code, nil, append([]string{"exec"}, args...)...)
+		for _, want := range says {
+			if !strings.Contains(stderr, want) {
+				t.Errorf("%v: got %s, want %q in it", args, stderr, want)
+			}
+		}
+		if _, err := os.Stat(ran); err == nil {
+			t.Errorf("%v: the command ran", args)
+		}
+	}
+	f(2, []string{`--url "nonsense"`, "the point is complete", "SPECTAP_TOP_P (--top_p) \"3\"", "SPECTAP_MEASURE", `--num_gpus -1`, `--api_key and --api_key_file`},
+		"--url", "nonsense", "--save_dir", dir, "--temperature", "0", "--concurrency", "1", "--top_p", "3", "--measure", "all", "--num_gpus", "-1", "--api_key", "a", "--api_key_file", "b", "--", "touch", ran)
+	f(2, []string{"no command to run", "--num_requests takes questions of a file", `--label "a/b"`}, "--url", "http://127.0.0.1:1", "--save_dir", dir, "--num_requests", "3", "--label", "a/b")
+	f(2, []string{`unexpected argument "touch"`}, "--url", "http://127.0.0.1:1", "--save_dir", dir, "touch", ran, "--", "x")
+	f(3, []string{"server not reachable"}, "--url", "http://127.0.0.1:1", "--save_dir", filepath.Join(dir, "new"), "--wait", "0s", "--", "touch", ran)
+}
+
 // Streams pass through, the environment names the proxy, and {url} is filled in.
 func TestExecPassesStreams(t *testing.T) {
 	url, _ := serveEngine(t, fastEngine())
@@ -72,6 +99,36 @@ func TestExecPassesStreams(t *testing.T) {
 	if !strings.Contains(errs.String(), "words\n") {
 		t.Errorf("got stderr %q, want the command's in it", &errs)
 	}
+}
+
+// Each signal is sent on once: not what a terminal's keys send by themselves, and
+// not what timeout(1) sends to the process and to its group.
+func TestRelay(t *testing.T) {
+	type event struct {
+		s  os.Signal
+		at time.Duration
+	}
+	const i, term, usr = syscall.SIGINT, syscall.SIGTERM, syscall.SIGUSR1
+	f := func(group bool, want, first string, events ...event) {
+		t.Helper()
+		var sent []string
+		var asked os.Signal
+		r := relay{group: group, send: func(s os.Signal) { sent = append(sent, s.String()) }}
+		for _, e := range events {
+			asked = r.pass(e.s, time.Unix(1, 0).Add(e.at), asked)
+		}
+		if got := strings.Join(sent, ", "); got != want || fmt.Sprint(asked) != first {
+			t.Errorf("%v: got %q sent, asked to end by %v; want %q, %s", events, got, asked, want, first)
+		}
+	}
+	f(true, "interrupt", "interrupt", event{i, 0})
+	f(true, "interrupt", "interrupt", event{i, 0}, event{i, time.Millisecond})
+	f(true, "interrupt, interrupt", "interrupt", event{i, 0}, event{i, time.Second})
+	f(true, "interrupt, terminated", "interrupt", event{i, 0}, event{term, time.Millisecond})
+	f(true, "user defined signal 1", "<nil>", event{usr, 0})
+	f(false, "", "interrupt", event{i, 0}, event{i, time.Second})
+	f(false, "terminated", "terminated", event{term, 0})
+	f(false, "", "hangup", event{syscall.SIGHUP, 0})
 }
 
 // A terminal's Ctrl-C apart, a signal reaches the command once, however it is sent,

@@ -34,13 +34,13 @@ func openTerminal(t *testing.T) (keys, screen *os.File) {
 	return keys, screen
 }
 
-// At a terminal Ctrl-C reaches the command from the terminal, and not from us
-// again; we know of it all the same.
+// At a terminal the command can read it, and Ctrl-C reaches the command from the
+// terminal, and not from us again; we know of it all the same.
 func TestExecAtATerminal(t *testing.T) {
 	url, _ := serveEngine(t, fastEngine())
 	dir, questions := t.TempDir(), writeQuestions(t, 8)
 	keys, screen := openTerminal(t)
-	cmd := exec.Command(os.Args[0], append([]string{"-test.run=^TestProcess$", "--", "exec", "--url", url, "--save_dir", dir, "--mtbench", questions, "--label", "p", "--"},
+	cmd := exec.Command(os.Args[0], append([]string{"-test.run=^TestProcess$", "--", "exec", "--url", url, "--save_dir", dir, "--mtbench", questions, "--label", "p", "--", "sh", "-c", `read word; echo "read $word"; exec "$@"`, "sh"},
 		testProcess("--questions", questions, "-n", "8", "-wait")...)...)
 	cmd.Env = append(os.Environ(), processVar+"=spectap")
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = screen, screen, screen
@@ -62,6 +62,10 @@ func TestExecAtATerminal(t *testing.T) {
 		t.Fatalf("%q did not come: %s", want, seen)
 		return ""
 	}
+	if _, err := keys.Write([]byte("hello\n")); err != nil {
+		t.Fatal(err)
+	}
+	until("read hello") // a command in the background would be stopped
 	until("ready")
 	if _, err := keys.Write([]byte{3}); err != nil { // Ctrl-C
 		t.Fatal(err)

@@ -138,6 +138,11 @@ func TestExecEqualsGroundTruth(t *testing.T) {
 			if got := equalsTruth(t, point, truth); got != w.leftOut {
 				t.Errorf("got %d conversations left out, want %d\n%s", got, w.leftOut, stderr)
 			}
+			var spec collector.Speculation
+			readJSON(t, filepath.Join(point, "speculation.json"), &spec)
+			if w.leftOut == 0 && spec.Audit.Verdict != collector.AuditExact {
+				t.Errorf("got audit %q (%s), want %s", spec.Audit.Verdict, spec.Audit.Reason, collector.AuditExact)
+			}
 			a := attributionOf(t, point)
 			apart := 0
 			for _, count := range a.SetApart {
