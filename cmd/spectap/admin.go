@@ -26,6 +26,10 @@ type adminConfig struct {
 // flushTimeout is how long telemetry may take to export what it has at the end.
 const flushTimeout = 5 * time.Second
 
+// adminIdle is how long an idle connection to the admin port is kept: longer than
+// scrapers wait from one time to the next.
+const adminIdle = 2 * time.Minute
+
 // watched is a proxy and what looks on at it.
 type watched struct {
 	server    *proxy.Server
@@ -96,7 +100,10 @@ func (w *watched) status(rw http.ResponseWriter, _ *http.Request) {
 
 // adminServer returns a server of the admin port.
 func adminServer(handler http.Handler, log zerolog.Logger) *http.Server {
-	return &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second, ErrorLog: stdlog.New(adminLog{log}, "", 0)}
+	return &http.Server{
+		Handler: handler, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: adminIdle,
+		ErrorLog: stdlog.New(adminLog{log}, "", 0),
+	}
 }
 
 // adminLog takes what net/http tells of the admin port. Of a panic it passes the

@@ -66,6 +66,9 @@ func (e *execution) run(ctx context.Context) error {
 	if e.cfg.proxy.Engine == "auto" && engine != "" {
 		e.cfg.proxy.Engine = engine
 	}
+	warned := e.cfg.proxy
+	warned.Records = e.point.Dir() // where texts are kept
+	warnOf(warned, e.log)
 	kept := &keep{}
 	t, err := e.openTap(collector.Tee{kept, e.point})
 	if err != nil {
@@ -124,22 +127,24 @@ func (e *execution) openTap(sink collector.Sink) (*tapped, error) {
 	}
 	t := &tapped{watched: w, served: make(chan error, 1)}
 	admin, err := listenAdmin(cfg.Admin)
-	if err == nil && admin != nil {
-		t.admin = &http.Server{Handler: w.admin(e.cfg.admin), ReadHeaderTimeout: 10 * time.Second}
-		go func() { _ = t.admin.Serve(admin) }() // its end is Close
-	}
-	var data net.Listener
-	if err == nil {
-		if data, err = net.Listen("tcp4", "127.0.0.1:0"); err != nil {
-			err = fmt.Errorf("cannot listen on loopback: %w", err)
-		}
-	}
 	if err != nil {
 		t.served <- nil
 		return nil, errors.Join(err, t.Close())
 	}
-	t.url = "http://" + data.Addr().String()
+	if admin != nil {
+		t.admin = adminServer(w.admin(e.cfg.admin), e.log)
+	}
+	data, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.served <- nil
+		return nil, errors.Join(fmt.Errorf("cannot listen on loopback: %w", err), t.Close())
+	}
+	w.listen = dataAddress(data.Addr()) // before the page is served, which shows it
+	t.url = "http://" + w.listen
 	go func() { t.served <- w.server.Serve(data) }()
+	if admin != nil {
+		go func() { _ = t.admin.Serve(admin) }() // its end is Close
+	}
 	return t, nil
 }
 

@@ -68,9 +68,7 @@ func (c *proxySettings) parse(environ map[string]string, flags *pflag.FlagSet) e
 // serve runs the proxy and its admin port until the context ends, then drains.
 func (p program) serve(ctx context.Context, cfg proxySettings) error {
 	log := newLogger(p.stderr, cfg.proxy.LogLevel, cfg.proxy.LogFormat)
-	for _, text := range cfg.proxy.Warnings() {
-		log.Warn().Str("setting", text).Msg("a setting may hurt")
-	}
+	warnOf(cfg.proxy, log)
 	sink, err := recordsSink(cfg.proxy, log)
 	if err != nil {
 		return exitError{exitUsage, err}
@@ -99,6 +97,13 @@ func (p program) serve(ctx context.Context, cfg proxySettings) error {
 	}
 	log.Info().Msg("proxy has drained")
 	return nil
+}
+
+// warnOf tells of settings that are allowed but will probably hurt.
+func warnOf(cfg proxy.Config, log zerolog.Logger) {
+	for _, text := range cfg.Warnings() {
+		log.Warn().Str("setting", text).Msg("a setting may hurt")
+	}
 }
 
 // listenAdmin opens the admin port; none if it is turned off.
