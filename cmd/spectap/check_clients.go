@@ -8,24 +8,29 @@ import (
 	"spectap/collector"
 )
 
-// durations are what a client measures of one request, in seconds. Unlike
-// stamps they can be held against the engine's log without a common clock.
-type durations struct{ ttft, decode float64 }
+// durations are what a client measures of one request, in seconds: the TTFT and
+// the time from the first output to the last.
+type durations struct {
+	ttft, decode float64
+	first        int64 // Unix ns of the first output
+}
 
-// durations of a request by the engine itself: from its arrival to the write of
-// the first output, and from there to the write of the last.
+// durations of a request by the engine itself: the TTFT runs from the arrival at
+// its handler to the write of the first output. What a request waits for the
+// engine's accept and read is in no log of it, but in every client's TTFT.
 func (t truth) durations() (durations, bool) {
 	if len(t.WriteUnixNs) < 2 || t.ArriveUnixNs == 0 {
 		return durations{}, false
 	}
 	first, last := t.WriteUnixNs[0], t.WriteUnixNs[len(t.WriteUnixNs)-1]
-	return durations{float64(first-t.ArriveUnixNs) / 1e9, float64(last-first) / 1e9}, true
+	return durations{float64(first-t.ArriveUnixNs) / 1e9, float64(last-first) / 1e9, first}, true
 }
 
 // clientErrors are how far one client's durations are from the engine's log.
 type clientErrors struct {
 	name   string
 	ttft   []float64 // ms, absolute
+	first  []float64 // ms, absolute: the moment of the first output
 	decode []float64 // percent of the time from first to last output, so of the time per token; absolute
 }
 
@@ -35,12 +40,14 @@ func (e *clientErrors) add(measured durations, t truth) {
 		return
 	}
 	e.ttft = append(e.ttft, math.Abs(measured.ttft-engine.ttft)*1e3)
+	e.first = append(e.first, math.Abs(float64(measured.first-engine.first))/1e6)
 	e.decode = append(e.decode, math.Abs(measured.decode/engine.decode-1)*100)
 }
 
 func (e *clientErrors) print(w io.Writer) {
-	fmt.Fprintf(w, "         TTFT by %s: off the log, n %d, p50 %.3f ms, p99 %.3f ms, max %.3f ms; time per token p50 %.3f %%, p99 %.3f %%\n",
-		e.name, len(e.ttft), quantile(e.ttft, 0.5), quantile(e.ttft, 0.99), quantile(e.ttft, 1), quantile(e.decode, 0.5), quantile(e.decode, 0.99))
+	fmt.Fprintf(w, "         %s off the log, n %d: TTFT p50 %.3f ms, p99 %.3f ms, max %.3f ms; moment of the first output p50 %.3f ms, p99 %.3f ms; time per token p50 %.3f %%, p99 %.3f %%\n",
+		e.name, len(e.ttft), quantile(e.ttft, 0.5), quantile(e.ttft, 0.99), quantile(e.ttft, 1), quantile(e.first, 0.5), quantile(e.first, 0.99),
+		quantile(e.decode, 0.5), quantile(e.decode, 0.99))
 }
 
 // byClient compares durations: ours as timing.json has them, from the moment the
@@ -52,6 +59,7 @@ func byClient(point collector.Point, log map[string]truth) []clientErrors {
 			ours.add(durations{
 				(r.Chunks[0].At - r.UpstreamWritten.Offset).Seconds(),
 				(r.Chunks[n-1].At - r.Chunks[0].At).Seconds(),
+				r.Start.Add(r.Chunks[0].At).UnixNano(),
 			}, log[r.RequestID])
 		}
 	}
@@ -62,7 +70,7 @@ func byClient(point collector.Point, log map[string]truth) []clientErrors {
 	theirs := clientErrors{name: "aiperf " + point.AIPerf.Version}
 	for _, row := range point.AIPerf.Rows {
 		if row.TTFT != nil && row.Latency != nil && !row.Warmup {
-			theirs.add(durations{*row.TTFT, *row.Latency - *row.TTFT}, log[row.RequestID])
+			theirs.add(durations{*row.TTFT, *row.Latency - *row.TTFT, row.StartUnixNs + int64(*row.TTFT*1e9)}, log[row.RequestID])
 		}
 	}
 	return append(list, theirs)
