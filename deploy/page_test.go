@@ -261,7 +261,8 @@ func checkGrowth(t *testing.T, b *browser) {
 	evaluate[bool](t, b, feed)
 	evaluate[bool](t, b, feed)
 	after, heapAfter := b.measure(t)
-	if after != elements {
+	// One node a snapshot would be 600; a live snapshot between may bring or take a few.
+	if after > elements+10 {
 		t.Errorf("the document grew from %d to %d nodes in 600 snapshots", elements, after)
 	}
 	if heapAfter > heap+heap/4+256<<10 {
