@@ -235,8 +235,8 @@ func againOf(talks []*talk, r *Record) *talk {
 	return nil
 }
 
-// endedBy says that an answer was passed on by a time.
-func (r *Record) endedBy(at time.Time) bool { return !r.Start.Add(r.Done.Offset).After(at) }
+// endedBy says that a client had its answer by a time.
+func (r *Record) endedBy(at time.Time) bool { return !r.Answered().After(at) }
 
 // add puts a request into its turn.
 func (g *recognition) add(t *talk, number int, r *Record) {

@@ -171,6 +171,9 @@ func TestRecogniseQuestions(t *testing.T) {
 	f("warm-up of first turns", "!warm_up 0/0 0/1", "x 83 84", false, asked{at: 0, end: 9, users: "a"}, asked{at: 10, end: 19, users: "a", reply: "r"}, asked{at: 20, end: 30, users: "a|b", answer: "r"})
 	f("warm-up, by session", "!warm_up 0/0 0/1", "x 83 84", false, asked{at: 0, end: 9, users: "a", named: "c:w"}, asked{at: 10, end: 19, users: "a", named: "c:1"}, asked{at: 20, end: 30, users: "a|b", named: "c:1"})
 	f("warm-up of questions that are not asked again", "!warm_up 1/0 1/1", "81 83 84", false, asked{at: 0, end: 9, users: "a"}, asked{at: 10, end: 19, users: " c\n"}, asked{at: 20, end: 30, users: " c\n|d"})
+	f("warm-up whose end was on its way when the load began", "!warm_up 1/0 1/1", "81 83 84", false,
+		asked{at: 0, end: 12, users: "a", change: func(r *Record) { r.SawDone, r.Chunks = true, []Chunk{{At: 9 * time.Millisecond}} }},
+		asked{at: 10, end: 19, users: " c\n"}, asked{at: 20, end: 30, users: " c\n|d"})
 	f("a first turn alone during the load", "1/0 0/0 1/1", "83 84", true, asked{at: 0, end: 9, users: " c\n"}, asked{at: 5, end: 8, users: "a"}, asked{at: 20, end: 30, users: " c\n|d"})
 	f("a first turn that failed is no warm-up", "0/0 1/0 1/1", "83 84", true, asked{at: 0, end: 9, users: "a", failed: ErrHTTPStatus}, asked{at: 10, end: 19, users: " c\n"}, asked{at: 20, end: 30, users: " c\n|d"})
 	f("first turns alone, no load behind them", "0/0 1/0", "83 84", true, asked{at: 0, end: 9, users: "a"}, asked{at: 20, end: 29, users: " c\n"})

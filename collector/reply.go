@@ -3,7 +3,18 @@ package collector
 import (
 	"bytes"
 	"strings"
+	"time"
 )
+
+// Answered is when a client that reads a stream up to [DONE] had its answer: with
+// the last chunk. It may ask again at once, a few milliseconds before the end of the
+// body, which is Done. Where there was no [DONE] it is Done.
+func (r *Record) Answered() time.Time {
+	if n := len(r.Chunks); n > 0 && r.SawDone {
+		return r.Start.Add(r.Chunks[n-1].At)
+	}
+	return r.Start.Add(r.Done.Offset)
+}
 
 // ReplyText is the reply as specdec_bench decodes it: special tokens kept, the
 // tokenizer's EOS at its end left out. A server leaves EOS out by itself, unless

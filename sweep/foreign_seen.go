@@ -55,7 +55,7 @@ func mostInFlight(recs []*collector.Record) int {
 	}
 	var edges []edge
 	for _, r := range recs {
-		edges = append(edges, edge{r.Start, 1}, edge{r.Start.Add(r.Done.Offset), -1})
+		edges = append(edges, edge{r.Start, 1}, edge{r.Answered(), -1})
 	}
 	slices.SortStableFunc(edges, func(a, b edge) int { return cmp.Or(a.at.Compare(b.at), a.step-b.step) })
 	n, most := 0, 0
