@@ -3,6 +3,7 @@ package telemetry
 import (
 	"errors"
 	"fmt"
+	"math"
 	"net/url"
 	"slices"
 	"strconv"
@@ -51,6 +52,10 @@ func (s *settings) word(name, byDefault string, allowed ...string) string {
 	return word
 }
 
+// mostCount is the largest number that a variable may have, of milliseconds some
+// 24 days: far above it a time limit overflows.
+const mostCount = math.MaxInt32
+
 // count returns a whole number of at least least.
 func (s *settings) count(name string, byDefault, least int) int {
 	value := s.get(name)
@@ -58,8 +63,8 @@ func (s *settings) count(name string, byDefault, least int) int {
 		return byDefault
 	}
 	n, err := strconv.Atoi(value)
-	if err != nil || n < least {
-		s.refuse(name, value, fmt.Sprintf("a whole number from %d", least))
+	if err != nil || n < least || n > mostCount {
+		s.refuse(name, value, fmt.Sprintf("a whole number from %d to %d", least, mostCount))
 		return byDefault
 	}
 	return n

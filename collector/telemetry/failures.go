@@ -54,6 +54,21 @@ func (f *failures) lastKind() string {
 	return f.last
 }
 
+// errPanicked is the error of an export that panicked. What it panicked with can
+// hold what passes, and is dropped.
+var errPanicked = errors.New("the exporter panicked")
+
+// guarded runs an export. It runs on a goroutine of telemetry's own, where a panic
+// would end the process and all requests with it.
+func guarded(export func() error) (err error) {
+	defer func() {
+		if recover() != nil {
+			err = errPanicked
+		}
+	}()
+	return export()
+}
+
 // partialSuccess finds the number in the exporters' "OTLP partial success: ... (2 spans rejected)".
 var partialSuccess = regexp.MustCompile(`OTLP partial success: [\s\S]* \((\d+) [a-z ]+ rejected\)`)
 
@@ -78,6 +93,8 @@ func failureKind(err error) string {
 		return "the collector refused a part"
 	}
 	switch {
+	case errors.Is(err, errPanicked):
+		return errPanicked.Error()
 	case errors.As(err, &untrusted), errors.As(err, &plain):
 		return "TLS"
 	case errors.Is(err, context.Canceled):

@@ -2,6 +2,7 @@ package telemetry
 
 import (
 	"net/http"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -49,11 +50,22 @@ func (m *metrics) handler() http.Handler {
 			_, _ = w.Write([]byte(disabled)) // fails only when the asker left
 		})
 	}
-	return promhttp.HandlerFor(m.pull.registry, promhttp.HandlerOpts{
+	return limited(promhttp.HandlerFor(m.pull.registry, promhttp.HandlerOpts{
 		EnableOpenMetrics:   true,
 		ErrorHandling:       promhttp.ContinueOnError,
 		ErrorLog:            scrapeLog{m.pull.log},
 		MaxRequestsInFlight: maxScrapes,
+	}))
+}
+
+// scrapeLimit is how long the answer to one scrape may take. One that does not
+// read holds its place among maxScrapes.
+const scrapeLimit = 30 * time.Second
+
+func limited(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(scrapeLimit)) // a recorder of a test has none
+		next.ServeHTTP(w, r)
 	})
 }
 

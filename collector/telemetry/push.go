@@ -72,7 +72,7 @@ type pusher struct {
 
 // Export implements sdk.Exporter.
 func (p *pusher) Export(ctx context.Context, data *metricdata.ResourceMetrics) error {
-	err := p.Exporter.Export(ctx, data)
+	err := guarded(func() error { return p.Exporter.Export(ctx, data) })
 	if err == nil {
 		p.counts.ok.Add(1)
 		return nil

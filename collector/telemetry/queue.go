@@ -131,7 +131,7 @@ func (p *batcher) export(batch []sdktrace.ReadOnlySpan) []sdktrace.ReadOnlySpan 
 	}
 	ctx, cancel := context.WithTimeout(p.ctx, p.timeout)
 	defer cancel()
-	err := p.exporter.ExportSpans(ctx, batch)
+	err := guarded(func() error { return p.exporter.ExportSpans(ctx, batch) })
 	refused := uint64(len(batch))
 	if n, partial := rejected(err); err == nil || partial {
 		refused = min(n, refused)

@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"time"
 
 	"github.com/rs/zerolog"
 
@@ -98,7 +99,14 @@ func (t *Telemetry) Transport(base http.RoundTripper) http.RoundTripper {
 // Metrics returns the handler of /metrics: Prometheus text.
 func (t *Telemetry) Metrics() http.Handler { return t.metrics.handler() }
 
-// Shutdown exports what is queued, until ctx ends.
+// Shutdown exports what is queued, until ctx ends: spans first, so that the last
+// push of metrics counts them. A third of the time is left for that push, or a
+// collector of traces that does not answer would lose the metrics, too.
 func (t *Telemetry) Shutdown(ctx context.Context) error {
-	return errors.Join(t.traces.shutdown(ctx), t.metrics.shutdown(ctx))
+	forSpans, cancel := ctx, context.CancelFunc(func() {})
+	if end, ok := ctx.Deadline(); ok {
+		forSpans, cancel = context.WithTimeout(ctx, time.Until(end)*2/3)
+	}
+	defer cancel()
+	return errors.Join(t.traces.shutdown(forSpans), t.metrics.shutdown(ctx))
 }

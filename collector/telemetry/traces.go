@@ -41,7 +41,7 @@ type traces struct {
 	stop     chan struct{}
 	done     chan struct{}
 	once     sync.Once
-	dropped  atomic.Uint64 // spans that found finished full
+	dropped  atomic.Uint64 // spans that found finished full, or whose end panicked
 }
 
 // Options of every span; each call that makes one allocates.
@@ -209,11 +209,23 @@ func (t *traces) work() {
 	}
 }
 
+// end ends the spans of a request.
 func (t *traces) end(f finished) {
 	if f.client != nil {
-		t.endClient(f.client, f.rec)
+		t.endOne(f.client, func() { t.endClient(f.client, f.rec) })
 	}
-	endServer(f.server, f.rec)
+	t.endOne(f.server, func() { endServer(f.server, f.rec) })
+}
+
+// endOne ends a span. A panic costs this span: on the worker's goroutine it would
+// end the process.
+func (t *traces) endOne(span trace.Span, end func()) {
+	defer func() {
+		if recover() != nil && span.SpanContext().IsSampled() {
+			t.dropped.Add(1)
+		}
+	}()
+	end()
 }
 
 // shutdown exports what there is, until ctx ends. It is called when no request
@@ -225,9 +237,11 @@ func (t *traces) shutdown(ctx context.Context) error {
 	}
 	t.once.Do(func() { close(t.stop) })
 	<-t.done // short: it does no I/O
+	var ending sync.WaitGroup
 	for _, b := range t.batchers {
-		_ = b.Shutdown(ctx) // counts what it loses
+		ending.Go(func() { _ = b.Shutdown(ctx) }) // counts what it loses
 	}
+	ending.Wait()
 	if n := t.counts(); n.Failed+n.Dropped > 0 {
 		t.failures.log.Warn().Uint64("exported", n.Exported).Uint64("failed", n.Failed).Uint64("dropped", n.Dropped).
 			Str("kind", t.failures.lastKind()).Msg("some spans were lost")

@@ -1,0 +1,130 @@
+package telemetry
+
+import (
+	"bytes"
+	"context"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+	"go.opentelemetry.io/otel/attribute"
+	sdk "go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
+)
+
+// brokenSpan panics when it gets its attributes.
+type brokenSpan struct{ noop.Span }
+
+func (brokenSpan) SpanContext() trace.SpanContext {
+	return trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID{1}, SpanID: trace.SpanID{1}, TraceFlags: trace.FlagsSampled})
+}
+
+func (brokenSpan) SetAttributes(...attribute.KeyValue) { panic("CANARY") }
+
+// brokenExporter panics at every export, of spans and of metrics.
+type brokenExporter struct{ sdk.Exporter }
+
+func (brokenExporter) ExportSpans(context.Context, []sdktrace.ReadOnlySpan) error { panic("CANARY") }
+func (brokenExporter) Export(context.Context, *metricdata.ResourceMetrics) error  { panic("CANARY") }
+func (brokenExporter) Shutdown(context.Context) error                             { return nil }
+
+// A panic on one of telemetry's own goroutines ends no process; what it cost is
+// counted, and what it said is nowhere.
+func TestPanicsEndNothing(t *testing.T) {
+	tr := &traces{batchers: []*batcher{{}}}
+	tr.end(finished{server: brokenSpan{}, client: noop.Span{}, rec: fullRecord()})
+	tr.end(finished{server: noop.Span{}, client: brokenSpan{}, rec: fullRecord()})
+	if n := tr.counts(); n != (spanCounts{Dropped: 2}) {
+		t.Errorf("got %+v, want the spans that panicked, dropped", n)
+	}
+
+	var log bytes.Buffer
+	told := &failures{log: zerolog.New(&log), signal: signalTraces}
+	b := newBatcher(brokenExporter{}, batching{queue: 8, batch: 2, delay: time.Hour, timeout: time.Second}, told.report)
+	provider := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(b))
+	for range 3 {
+		_, span := provider.Tracer("").Start(context.Background(), "x")
+		span.End()
+	}
+	if err := b.Shutdown(within(t, 10*time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	if b.failed.Load() != 3 || b.exported.Load()+b.dropped.Load() != 0 || told.lastKind() != "the exporter panicked" {
+		t.Errorf("got %d failed, %d exported, %d dropped, %q; want 3 failed", b.failed.Load(), b.exported.Load(), b.dropped.Load(), told.lastKind())
+	}
+
+	var counts exportCounts
+	p := &pusher{Exporter: brokenExporter{}, counts: &counts, failures: told}
+	if err := p.Export(context.Background(), nil); err != nil || counts.failed.Load() != 1 {
+		t.Errorf("got %v and %d failed pushes, want none and 1", err, counts.failed.Load())
+	}
+	if strings.Contains(log.String(), "CANARY") {
+		t.Errorf("got log %s", &log)
+	}
+}
+
+// A collector of traces that does not answer takes no time from the last push of
+// metrics, which tells what became of the spans.
+func TestLastPushHasItsTime(t *testing.T) {
+	setenv(t)
+	var receiver metricReceiver
+	receiver.listen(t, "http/protobuf")
+	t.Setenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", blackHole(t)+"/v1/traces")
+	tel, err := New(Config{Provider: "vllm", Models: 32, Env: environment(os.Environ()), Log: zerolog.Nop()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	end := tel.Begin(fullRecord(), fields{http.Header{}})
+	end(fullRecord())
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
+	defer cancel()
+	if err := tel.Shutdown(ctx); err != nil {
+		t.Fatal(err)
+	}
+	got := receiver.values()
+	if got["spectap.spans[result=failed]"] != 2 {
+		t.Errorf("got %q, want a push with two failed spans", slices.Sorted(maps.Keys(got)))
+	}
+}
+
+// A number that no time limit can have is refused like any other value.
+func TestHugeNumbers(t *testing.T) {
+	setenv(t, "OTEL_TRACES_EXPORTER=otlp", "OTEL_BSP_SCHEDULE_DELAY=9300000000000", "OTEL_METRIC_EXPORT_INTERVAL=2147483648")
+	_, err := New(Config{Models: 1, Env: processEnv(), Log: zerolog.Nop()})
+	for _, want := range []string{`OTEL_BSP_SCHEDULE_DELAY "9300000000000": want a whole number from 1 to 2147483647`, `OTEL_METRIC_EXPORT_INTERVAL "2147483648"`} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %s in it", err, want)
+		}
+	}
+}
+
+// deadlined is a recorder that keeps its write limit.
+type deadlined struct {
+	*httptest.ResponseRecorder
+	limit time.Time
+}
+
+// SetWriteDeadline is found by http.ResponseController.
+func (d *deadlined) SetWriteDeadline(limit time.Time) error {
+	d.limit = limit
+	return nil
+}
+
+// A scraper that does not read gives its place back.
+func TestScrapeIsLimited(t *testing.T) {
+	before := time.Now()
+	w := &deadlined{ResponseRecorder: httptest.NewRecorder()}
+	testMetrics(t).handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	if w.Code != http.StatusOK || w.limit.Before(before.Add(scrapeLimit)) {
+		t.Errorf("got status %d and a limit %v after the start, want 200 and %v", w.Code, w.limit.Sub(before), scrapeLimit)
+	}
+}
