@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"time"
 
 	"spectap/collector"
@@ -74,11 +75,17 @@ func (s *Sweep) runAIPerf(ctx context.Context, args []string, files aiperfFiles,
 	cmd := exec.Command(s.aiperf.path, args...)
 	cmd.Env, cmd.Stdout, cmd.Stderr = aiperfEnv(s.Plan.Config.Env, temporary), output, output
 	ownGroup(cmd)
-	if err := cmd.Start(); err != nil {
+	started, ended := make(chan error, 1), make(chan error, 1)
+	go func() {
+		runtime.LockOSThread() // and never unlocked: the thread ends after the process (ownGroup)
+		err := cmd.Start()
+		if started <- err; err == nil {
+			ended <- cmd.Wait()
+		}
+	}()
+	if err := <-started; err != nil {
 		return aiperfEnd{}, fmt.Errorf("cannot start AIPerf: %w", err)
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }()
 	return s.followAIPerf(ctx, cmd, ended, m), nil
 }
 
