@@ -68,7 +68,7 @@ type board struct {
 	total     sums // since the start
 	positions positions
 	errors    tally // by ErrorKind
-	missing   tally // requests without statistics, by SpecMissing
+	missing   tally // requests without statistics, by reason
 
 	rows [recentRows]row // the n-th is at n % recentRows
 	seen uint64          // rows so far
@@ -123,13 +123,13 @@ func (b *board) add(at time.Duration, rec *collector.Record) {
 		now.positions.add(&p)
 		b.positions.add(&p)
 	}
-	if rec.Spec == nil {
-		b.missing.add(rec.SpecMissing, at)
+	if reason, ok := missing(rec); ok {
+		b.missing.add(reason, at)
 	}
 	if d, ok := timeToFirst(rec); ok {
 		b.ttft.add(b.current, d)
 	}
-	if d, ok := timePerToken(rec); ok {
+	if d, ok := rec.TimePerOutputToken(); ok {
 		b.tpot.add(b.current, d)
 	}
 	now.add(one)

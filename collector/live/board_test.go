@@ -213,7 +213,10 @@ func TestWhatCounts(t *testing.T) {
 	f("several choices", func(r *collector.Record) { r.SpecMissing = collector.MissingSeveralChoices }, 0.1, nan, 1.5, 11)
 	f("no last byte: the end of the answer", func(r *collector.Record) { r.LastByte, r.Done = collector.Moment{}, collector.At(300*time.Millisecond) }, 0.1, 0.02, 1.5, 11)
 	f("an end before the first output", func(r *collector.Record) { r.LastByte = collector.At(0) }, 0.1, nan, 1.5, 11)
-	f("one token", func(r *collector.Record) { r.Chunks, r.Usage.CompletionTokens = r.Chunks[:1], 1 }, 0.1, nan, 1.5, 1)
+	f("one token", func(r *collector.Record) {
+		r.Chunks, r.Usage.CompletionTokens, r.Spec = r.Chunks[:1], 1, &collector.Spec{Accepted: []int{1}, Steps: 1}
+	}, 0.1, nan, 1, 1)
+	f("more steps than tokens", func(r *collector.Record) { r.Spec.Accepted, r.Spec.Steps = []int{12}, 12 }, 0.1, 0.01, nan, 11)
 	f("no statistics", func(r *collector.Record) { r.Spec, r.SpecMissing = nil, collector.MissingNotReported }, 0.1, 0.01, nan, 11)
 	f("an engine that does not say its steps", func(r *collector.Record) { r.Spec = &collector.Spec{DraftedTokens: 9, AcceptedTokens: 3} }, 0.1, 0.01, nan, 11)
 	f("negative steps", func(r *collector.Record) { r.Spec.Steps = -4 }, 0.1, 0.01, nan, 11)
@@ -230,7 +233,7 @@ func TestPositions(t *testing.T) {
 	b := newBoard()
 	long := make([]int, 41) // 40 drafts a step
 	long[40], long[0] = 3, 1
-	b.add(0, streamed(0, 0, 2, long...))
+	b.add(0, streamed(0, 0, 125, long...))
 	s := b.at(0)
 	if len(s.Positions.Total) != maxPositions || s.Positions.TotalSteps != 4 || s.Positions.Total[maxPositions-1] != 0.75 {
 		t.Errorf("got %d positions of %d steps, the last %v; want %d, 4, 0.75", len(s.Positions.Total), s.Positions.TotalSteps, s.Positions.Total[len(s.Positions.Total)-1], maxPositions)
@@ -268,6 +271,25 @@ func TestKinds(t *testing.T) {
 	}
 	if i := slices.IndexFunc(s.Missing, func(k kindFigures) bool { return k.Kind == other }); i < 0 || s.Missing[i].Count != 100 {
 		t.Errorf("a reason that is too long does not count as %q: %v", other, s.Missing)
+	}
+}
+
+// Statistics whose counts cannot be are in no figure, and are said to be missing.
+func TestUnbelievedStatistics(t *testing.T) {
+	b := newBoard()
+	f := func(change func(*collector.Spec)) {
+		t.Helper()
+		rec := streamed(time.Millisecond, time.Millisecond, 11, 1, 1)
+		change(rec.Spec)
+		b.add(time.Second, rec)
+	}
+	f(func(s *collector.Spec) { s.Steps = -4 })
+	f(func(s *collector.Spec) { s.AcceptedTokens = 1 << 60 })
+	f(func(s *collector.Spec) { s.Accepted = []int{2, -1, 2} })
+	s := b.at(time.Second)
+	want := []kindFigures{{unbelieved, 3, start.UnixMilli() + 1000}}
+	if diff := cmp.Diff(want, s.Missing); diff != "" || s.Total.Measured != 0 || s.Positions.TotalSteps != 0 {
+		t.Errorf("got %d measured, %d steps by position, reasons: %s", s.Total.Measured, s.Positions.TotalSteps, diff)
 	}
 }
 

@@ -15,11 +15,27 @@ func believed(n int) bool { return n >= 0 && n < maxCount }
 // verified returns the verify steps of a request and the drafts that they
 // accepted; ok is false where the engine did not say how many steps it made.
 func verified(rec *collector.Record) (steps, accepted int, ok bool) {
-	s := rec.Spec
-	if s == nil || s.Steps == 0 || !believed(s.Steps) || !believed(s.AcceptedTokens) {
-		return 0, 0, false
+	if s := rec.Spec; s != nil && s.Steps != 0 && !damaged(rec) {
+		return s.Steps, s.AcceptedTokens, true
 	}
-	return s.Steps, s.AcceptedTokens, true
+	return 0, 0, false
+}
+
+// damaged says that the counts of a request's statistics cannot be.
+func damaged(rec *collector.Record) bool {
+	s := rec.Spec
+	return !believed(s.Steps) || !believed(s.AcceptedTokens) || s.Accepted != nil && rec.Histogram() == nil
+}
+
+// unbelieved is the reason of statistics whose counts cannot be, as in metrics.
+const unbelieved = "unbelieved"
+
+// missing returns why a request has no statistics; ok is false where it has some.
+func missing(rec *collector.Record) (reason string, ok bool) {
+	if rec.Spec == nil {
+		return rec.SpecMissing, true
+	}
+	return unbelieved, damaged(rec)
 }
 
 // acceptanceLength is 1 + accepted drafts / verify steps: the tokens that a
@@ -31,12 +47,9 @@ func acceptanceLength(steps, accepted uint64) float64 {
 }
 
 // reachedPositions counts steps by position from accepted[j], the steps that
-// accepted exactly j drafts.
+// accepted exactly j drafts, of statistics that are not damaged.
 func reachedPositions(accepted []int) (p positions) {
 	for j := len(accepted) - 1; j >= 0; j-- {
-		if !believed(accepted[j]) {
-			return positions{}
-		}
 		if j < maxPositions {
 			p.reached[j] = p.steps // of those that accepted more than j
 		}
@@ -62,23 +75,4 @@ func outputTokens(rec *collector.Record) (n int, ok bool) {
 // stream. A body that comes in one piece has no first output.
 func timeToFirst(rec *collector.Record) (time.Duration, bool) {
 	return rec.FirstOutput.Offset, rec.Stream && rec.FirstOutput.Known
-}
-
-// timePerToken is, with D the time to the answer's last byte, F the time to the
-// first output and n the output tokens, (D - F) / (n - 1): of a stream of one
-// choice that succeeded and whose engine said n. Source:
-// semantic-conventions-genai v0.1.0, gen_ai.server.time_per_output_token.
-func timePerToken(rec *collector.Record) (time.Duration, bool) {
-	first, ok := timeToFirst(rec)
-	if !ok || rec.ErrorKind != "" || rec.SpecMissing == collector.MissingSeveralChoices || rec.Usage == nil {
-		return 0, false
-	}
-	end, n := rec.Done.Offset, rec.Usage.CompletionTokens
-	if rec.LastByte.Known {
-		end = rec.LastByte.Offset
-	}
-	if n < 2 || !believed(n) || end < first {
-		return 0, false
-	}
-	return (end - first) / time.Duration(n-1), true
 }

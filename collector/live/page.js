@@ -208,6 +208,7 @@
     truncated: 'the answer broke off',
     not_reported: 'a whole answer without statistics; vLLM sends them with --per-request-spec-decode-metrics summary',
     not_measured: 'a route or content that spectap does not read',
+    unbelieved: 'statistics whose counts cannot be',
   }));
   const fillKind = words => (cells, k) => {
     set(cells.name, k.kind || none);

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"time"
 
 	"go.opentelemetry.io/otel/metric"
 	sdk "go.opentelemetry.io/otel/sdk/metric"
@@ -103,7 +102,7 @@ func (m *metrics) observeResidence(rec *collector.Record) {
 func (m *metrics) observeCall(ctx context.Context, rec *collector.Record, g groupKey, operation string) {
 	i := m.instruments
 	ok := m.series.call(g, operation, "")
-	end := ended(rec)
+	end := rec.Ended()
 	if rec.ErrorKind == "" {
 		i.duration.Record(ctx, end.Seconds(), ok.record...)
 	} else {
@@ -112,8 +111,8 @@ func (m *metrics) observeCall(ctx context.Context, rec *collector.Record, g grou
 	if rec.Stream && rec.FirstOutput.Known {
 		i.ttft.Record(ctx, rec.FirstOutput.Offset.Seconds(), ok.record...)
 	}
-	if perToken, known := timePerToken(rec, end); known {
-		i.tpot.Record(ctx, perToken, ok.record...)
+	if per, known := rec.TimePerOutputToken(); known {
+		i.tpot.Record(ctx, per.Seconds(), ok.record...)
 	}
 	if rec.Usage == nil {
 		return
@@ -133,28 +132,6 @@ func add(c metric.Int64Counter, n int, o *options) {
 	if n > 0 && n <= maxCount {
 		c.Add(context.Background(), int64(n), o.add...)
 	}
-}
-
-// ended is when the engine's answer ended; without one, when the request did.
-func ended(rec *collector.Record) time.Duration {
-	if rec.LastByte.Known {
-		return rec.LastByte.Offset
-	}
-	return rec.Done.Offset
-}
-
-// timePerToken is gen_ai.server.time_per_output_token in seconds: with D the
-// duration, F the time to the first token and n the output tokens, (D - F) / (n - 1).
-// It is known for a stream of one choice that succeeded and whose engine said n > 1.
-// Source: semantic-conventions-genai v0.1.0, docs/gen-ai.
-func timePerToken(rec *collector.Record, end time.Duration) (seconds float64, known bool) {
-	if !rec.Stream || rec.ErrorKind != "" || !rec.FirstOutput.Known || rec.SpecMissing == collector.MissingSeveralChoices {
-		return 0, false
-	}
-	if rec.Usage == nil || rec.Usage.CompletionTokens < 2 || end < rec.FirstOutput.Offset {
-		return 0, false
-	}
-	return (end - rec.FirstOutput.Offset).Seconds() / float64(rec.Usage.CompletionTokens-1), true
 }
 
 func (m *metrics) observeOutput(rec *collector.Record, g *group) {
