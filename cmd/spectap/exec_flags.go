@@ -35,8 +35,9 @@ type execFlags struct {
 	keepTexts   bool
 }
 
-// notOfExec are settings of the proxy that make no sense around one command.
-var notOfExec = []string{"listen", "upstream", "records", "hash_user", "idle_timeout", "upstream_idle", "drain_timeout"}
+// notOfExec are settings of the proxy that make no sense around one command, or
+// are another flag here: texts are kept with --keep_texts.
+var notOfExec = []string{"listen", "upstream", "records", "hash_user", "capture", "capture_bytes", "idle_timeout", "upstream_idle", "drain_timeout"}
 
 // samplingSettings name what requests are to carry.
 var samplingSettings = []string{"temperature", "top_p", "top_k", "min_p", "repetition_penalty", "seed", "max_tokens", "skip_special_tokens", "set"}
@@ -69,7 +70,7 @@ func (f *execFlags) add(flags *pflag.FlagSet) {
 		addSettings(flags, each, notOfExec...)
 	}
 	for name, text := range map[string]string{
-		"measure":   "; exec's default is tokens, which makes acceptance lengths exact and is cut out of the answer again",
+		"measure":   "; exec's default is tokens, which makes acceptance lengths exact",
 		"admin":     "; exec's default is off",
 		"log_level": "; exec's default is warn",
 		"override":  "; exec's default is true once one of them is set, so that the point is what its label says",
@@ -160,7 +161,7 @@ func (f *execFlags) defaults(env map[string]string, flags *pflag.FlagSet) {
 // of a question file, and hashes to recognise what was asked.
 func (f *execFlags) fit(private bool) error {
 	s := &f.settings.proxy
-	s.Listen, s.Records, s.HashUser = "127.0.0.1:0", "", true
+	s.Listen, s.Records, s.Capture, s.HashUser = "127.0.0.1:0", "", "", true
 	s.KeepTexts = f.keepTexts || !private
 	u, err := url.Parse(f.config.URL)
 	if err != nil || u.Host == "" {
