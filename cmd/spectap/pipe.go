@@ -15,6 +15,7 @@ import (
 
 	"github.com/caarlos0/env/v11"
 	"github.com/rs/zerolog"
+	"github.com/spf13/pflag"
 
 	"spectap/collector"
 	"spectap/collector/telemetry"
@@ -51,25 +52,13 @@ func (p program) openPipe(plan sweep.Config, log zerolog.Logger) (*pipe, error) 
 	if err != nil || base.Host == "" {
 		return nil, fmt.Errorf("cannot read --url %q: want http://host:port", collector.StripUserinfo(plan.URL))
 	}
-	var cfg proxy.Config
-	var observe telemetry.Config
-	for _, each := range []any{&cfg, &observe} {
-		if err := env.ParseWithOptions(each, env.Options{Environment: map[string]string{}}); err != nil {
-			return nil, fmt.Errorf("cannot read the proxy's defaults: %w", err)
-		}
-	}
-	base.User = nil // the sweep's requests carry it as their Authorization
-	cfg.Upstream, cfg.Measure, cfg.KeepTexts = base.String(), "observe", true
-	cfg.StallTimeout = plan.StallTimeout
-	cfg.HashUser = plan.Driver == sweep.DriverAIPerf // another program does not say what it asks
-	cfg.IdleTimeout = pipeIdle
-	cfg.Listen = "unix:s" // its default is an address that --url may have
-	if err := cfg.Validate(); err != nil {
-		return nil, err
+	cfg, observe, err := p.pipeSettings(plan, base)
+	if err != nil {
+		return nil, fmt.Errorf("%w:\n%w", sweep.ErrUsage, err)
 	}
 	pipe := &pipe{Records: &collector.Memory{}, BaseURL: "http://" + base.Host, served: make(chan error, 2)}
-	if pipe.watched, err = p.watch(cfg, observe, pipe.Records, log); err != nil {
-		return nil, err
+	if pipe.watched, err = p.watch(cfg, observe, pipe.Records, log); err != nil { // a variable of OpenTelemetry
+		return nil, fmt.Errorf("%w:\n%w", sweep.ErrUsage, err)
 	}
 	if value := plan.Authorization(); value != "" && cfg.HashUser {
 		pipe.watched.server.Observer = authorizer{pipe.watched.telemetry, value}
@@ -89,6 +78,23 @@ func (p program) openPipe(plan sweep.Config, log zerolog.Logger) (*pipe, error) 
 	pipe.transport = unixTransport(socket)
 	pipe.Client = &http.Client{Transport: pipe.watched.telemetry.Transport(pipe.transport)}
 	return pipe, nil
+}
+
+// pipeSettings are the proxy's settings, which the plan alone makes, and those of
+// telemetry, which are the environment's as for every other proxy.
+func (p program) pipeSettings(plan sweep.Config, server *url.URL) (cfg proxy.Config, observe telemetry.Config, err error) {
+	if err := env.ParseWithOptions(&cfg, env.Options{Environment: map[string]string{}}); err != nil {
+		return cfg, observe, fmt.Errorf("cannot read the proxy's defaults: %w", err)
+	}
+	bare := *server
+	bare.User = nil // the sweep's requests carry it as their Authorization
+	cfg.Upstream, cfg.Measure, cfg.KeepTexts = bare.String(), "observe", true
+	cfg.StallTimeout = plan.StallTimeout
+	cfg.HashUser = plan.Driver == sweep.DriverAIPerf // another program does not say what it asks
+	cfg.IdleTimeout = pipeIdle
+	cfg.Listen = "unix:s" // its default is an address that --url may have
+	err = errors.Join(cfg.Validate(), parseSettings(p.env, pflag.NewFlagSet("", pflag.ContinueOnError), &observe), observe.Validate())
+	return cfg, observe, err
 }
 
 // pipeIdle is how long an idle connection is kept: longer than AIPerf keeps one
