@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
 )
 
 // CrossCheck holds the figures of another client against ours: both measured
@@ -85,11 +86,8 @@ func (p Point) crossCheck(t TimingResult) *CrossCheck {
 			return optionalPair(x.row.TTFT, x.rec.FirstOutput.Offset.Seconds(), x.rec.FirstOutput.Known)
 		}),
 		timeDifference("request_latency", pairs, func(x crossPair) (float64, float64, bool) {
-			n := len(x.rec.Chunks)
-			if n == 0 {
-				return 0, 0, false
-			}
-			return optionalPair(x.row.Latency, x.rec.Chunks[n-1].At.Seconds(), true)
+			end, ok := lastText(x.rec)
+			return optionalPair(x.row.Latency, end.Seconds(), ok)
 		}),
 		sendingTime(pairs),
 		tokenDifference("output_tokens_by_its_tokenizer", pairs, crossTokens, func(x crossPair) *float64 { return x.row.OutputTokens }),
@@ -140,6 +138,25 @@ func (c *CrossCheck) name(id string) {
 	if len(c.Requests.Named) < crossNamesMost {
 		c.Requests.Named = append(c.Requests.Named, id)
 	}
+}
+
+// lastText is when a reply's last text came, where AIPerf's latency ends. An EOS
+// or stop token has none, so an event that brought it alone is not the last; ok
+// is false where the events do not say what they brought.
+func lastText(r *Record) (at time.Duration, ok bool) {
+	n := len(r.Chunks)
+	if n > 0 && r.Finish == "stop" {
+		switch r.Chunks[n-1].Tokens {
+		case 0:
+			return 0, false
+		case 1:
+			n--
+		}
+	}
+	if n == 0 {
+		return 0, false
+	}
+	return r.Chunks[n-1].At, true
 }
 
 // requestAL is AIPerf's acceptance length of a request, 1 + accepted / steps,

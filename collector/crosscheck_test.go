@@ -217,6 +217,26 @@ func TestCrossCheckTolerances(t *testing.T) {
 	f(metric("request_count", "requests", 4), "request_count 4 to our 5")
 }
 
+// AIPerf's latency ends with the last text, which an event of EOS alone has none of.
+func TestCrossCheckLatencyWithoutEOS(t *testing.T) {
+	f := func(name, finish string, lastTokens int, wantN int, wantMedian float64) {
+		t.Helper()
+		recs, rows := crossRecords(3)
+		for _, r := range recs {
+			r.Finish = finish
+			r.Chunks = append(r.Chunks, Chunk{At: 250 * time.Millisecond, Tokens: lastTokens})
+		}
+		d := Point{Records: recs, AIPerf: &AIPerf{Rows: rows}}.crossCheck(TimingResult{}).PerRequest[1]
+		if d.Name != "request_latency" || d.N != wantN || math.Abs(d.Median-wantMedian) > 1e-9 {
+			t.Errorf("%s: got %+v, want n %d and a median of %v s", name, d, wantN, wantMedian)
+		}
+	}
+	f("EOS alone", "stop", 1, 3, 0.009)
+	f("EOS after text", "stop", 2, 3, -0.041)
+	f("the limit", "length", 1, 3, -0.041)
+	f("nobody knows", "stop", 0, 0, 0)
+}
+
 // Failed and warm-up requests are in no difference; one without statistics is in no AL.
 func TestCrossCheckLeavesOut(t *testing.T) {
 	recs, rows := crossRecords(5)
