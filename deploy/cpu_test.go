@@ -37,7 +37,7 @@ func off() *arm {
 	return &arm{name: "off (OTEL_SDK_DISABLED)", environ: []string{"OTEL_SDK_DISABLED=true"}}
 }
 
-// BenchmarkTelemetry compares the processor time of ` + "`spectap proxy`" + ` at 512
+// BenchmarkTelemetry compares the processor time of spectap proxy at 512
 // streams with telemetry off and on, for long and for short replies. It prints a
 // table; -benchtime 1x is one run of all rounds.
 func BenchmarkTelemetry(b *testing.B) {

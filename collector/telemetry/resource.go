@@ -2,6 +2,7 @@ package telemetry
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"net/url"
@@ -21,6 +22,9 @@ func newResource(cfg Config) (*resource.Resource, error) {
 	found := []attribute.KeyValue{attribute.String("service.name", serviceName)}
 	if cfg.Version != "" {
 		found = append(found, attribute.String("service.version", cfg.Version))
+	}
+	if cfg.instance != "" {
+		found = append(found, attribute.String("service.instance.id", cfg.instance))
 	}
 	for _, one := range []struct{ variable, key string }{
 		{"POD_NAME", "k8s.pod.name"},
@@ -51,6 +55,16 @@ func newResource(cfg Config) (*resource.Resource, error) {
 		return nil, fmt.Errorf("cannot describe this process: %w", err)
 	}
 	return res, nil
+}
+
+// newInstance makes a service.instance.id: a random UUID of version 4, as the
+// conventions recommend. Without one, the counters that several proxies of one
+// service push are one series to a backend.
+func newInstance() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // never fails (crypto/rand)
+	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }
 
 // checkAttributes reads a list of key=value with values percent-encoded.

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -126,5 +127,39 @@ func TestScrapeIsLimited(t *testing.T) {
 	testMetrics(t).handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 	if w.Code != http.StatusOK || w.limit.Before(before.Add(scrapeLimit)) {
 		t.Errorf("got status %d and a limit %v after the start, want 200 and %v", w.Code, w.limit.Sub(before), scrapeLimit)
+	}
+}
+
+// Spans and metrics of a process have one instance, another process another one;
+// what the environment says wins.
+func TestInstance(t *testing.T) {
+	f := func(environ ...string) string {
+		t.Helper()
+		setenv(t, environ...)
+		var metrics metricReceiver
+		metrics.listen(t, "http/protobuf")
+		spans := httpReceiver(t)
+		t.Setenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", spans.endpoint+"/v1/traces")
+		tel, err := New(Config{Provider: "vllm", Models: 32, Env: processEnv(), Log: zerolog.Nop()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		tel.Begin(fullRecord(), fields{http.Header{}})(fullRecord())
+		if err := tel.Shutdown(within(t, 10*time.Second)); err != nil {
+			t.Fatal(err)
+		}
+		const key = "service.instance.id"
+		id, other := attributes(spans.resource.GetAttributes())[key], attributes(metrics.got[0].GetResource().GetAttributes())[key]
+		if id != other {
+			t.Errorf("got %q of spans and %q of metrics, want one instance", id, other)
+		}
+		return id
+	}
+	one, two := f(), f()
+	if one == two || !regexp.MustCompile(`^string [0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`).MatchString(one) {
+		t.Errorf("got instances %q and %q, want two UUIDs", one, two)
+	}
+	if got := f("OTEL_RESOURCE_ATTRIBUTES=service.instance.id=mine"); got != "string mine" {
+		t.Errorf("got %q, want mine", got)
 	}
 }

@@ -34,6 +34,8 @@ type Config struct {
 	Env      map[string]string // the process's environment: the OTEL_ variables that the SDK does not read itself
 	State    func() State      // of the proxy, at the time of a scrape; nil is none
 	Log      zerolog.Logger
+
+	instance string // service.instance.id of spans and metrics, made by New
 }
 
 // MaxChunkEvents is the largest Config.ChunkEvents: tracing backends keep 128 events a span.
@@ -70,6 +72,7 @@ type Telemetry struct {
 // New reads the standard variables and starts the exporters that they ask for.
 // The error names every variable whose value cannot be used.
 func New(cfg Config) (*Telemetry, error) {
+	cfg.instance = newInstance()
 	traces, tracesErr := newTraces(cfg)
 	metrics, metricsErr := newMetrics(cfg, traces.counts)
 	t := &Telemetry{traces: traces, metrics: metrics}
