@@ -35,9 +35,8 @@ type execFlags struct {
 	keepTexts   bool
 }
 
-// notOfExec are settings of the proxy that make no sense around one command, or
-// are another flag here: texts are kept with --keep_texts.
-var notOfExec = []string{"listen", "upstream", "records", "hash_user", "capture", "capture_bytes", "idle_timeout", "upstream_idle", "drain_timeout"}
+// notOfExec are settings of the proxy that make no sense around one command.
+var notOfExec = []string{"listen", "upstream", "records", "hash_user", "idle_timeout", "upstream_idle", "drain_timeout"}
 
 // samplingSettings name what requests are to carry.
 var samplingSettings = []string{"temperature", "top_p", "top_k", "min_p", "repetition_penalty", "seed", "max_tokens", "skip_special_tokens", "set"}
@@ -88,6 +87,10 @@ func (f *execFlags) read(p program, c *cobra.Command, args []string) (*execution
 	cfg := &f.config
 	cfg.Argv, cfg.Env, cfg.Version, cfg.KeepTexts = publicCommand(p.argv), p.env, version(), f.keepTexts
 	cfg.Measure = f.settings.proxy.Measure
+	e.private = cfg.MTBench+cfg.SpecBench+cfg.Dataset == ""
+	if e.private { // what is captured is all that there is
+		cfg.KeepTexts = f.keepTexts || f.settings.proxy.Capture != ""
+	}
 	if c.Flags().Changed("num_requests") {
 		cfg.NumRequests = &f.numRequests
 	}
@@ -101,7 +104,6 @@ func (f *execFlags) read(p program, c *cobra.Command, args []string) (*execution
 	var err error
 	cfg.APIKey, err = key.key(p.env)
 	errs = append(errs, err)
-	e.private = cfg.MTBench+cfg.SpecBench+cfg.Dataset == ""
 	cfg.Extra = f.described()
 	if e.point, err = sweep.NewForeign(*cfg); err != nil {
 		errs = append(errs, err)
@@ -161,7 +163,7 @@ func (f *execFlags) defaults(env map[string]string, flags *pflag.FlagSet) {
 // of a question file, and hashes to recognise what was asked.
 func (f *execFlags) fit(private bool) error {
 	s := &f.settings.proxy
-	s.Listen, s.Records, s.Capture, s.HashUser = "127.0.0.1:0", "", "", true
+	s.Listen, s.Records, s.HashUser = "127.0.0.1:0", "", true
 	s.KeepTexts = f.keepTexts || !private
 	u, err := url.Parse(f.config.URL)
 	if err != nil || u.Host == "" {
