@@ -125,6 +125,20 @@ func compareTrace(t *testing.T, trace jaegerTrace, hops []hop, r record) {
 	if len(path) != len(hops) {
 		t.Fatalf("trace %s: got %d spans %+v, want a line of %d", trace.TraceID, len(trace.Spans), trace.Spans, len(hops))
 	}
+	compareHops(t, trace, path, hops, r)
+	for i := own; i < len(path); i += 2 {
+		if path[i].OperationName == "chat fake-model" {
+			compareSpan(t, path[i], r)
+		}
+	}
+}
+
+const own = 2 // the hop that a record is of: the CLIENT span of the sweep's own proxy
+
+// compareHops holds the spans of a trace, from the root down, against the hops and
+// the record.
+func compareHops(t *testing.T, trace jaegerTrace, path []jaegerSpan, hops []hop, r record) {
+	t.Helper()
 	for i, s := range path {
 		got := hop{trace.Processes[s.ProcessID].ServiceName, s.OperationName, s.tag("span.kind")}
 		if got != hops[i] {
@@ -134,14 +148,8 @@ func compareTrace(t *testing.T, trace jaegerTrace, hops []hop, r record) {
 			t.Errorf("%s began at %d µs, before %s at %d", s.OperationName, s.StartTime, above.OperationName, above.StartTime)
 		}
 	}
-	const own = 2 // of the record: the CLIENT span of the sweep's own proxy
 	if span := strings.Split(r.Traceparent, "-")[2]; path[own].SpanID != span {
 		t.Errorf("got span %s, the record went upstream with %s", path[own].SpanID, span)
-	}
-	for i := own; i < len(path); i += 2 {
-		if path[i].OperationName == "chat fake-model" {
-			compareSpan(t, path[i], r)
-		}
 	}
 	if engine := path[len(path)-1]; engine.tag("gen_ai.usage.completion_tokens") != fmt.Sprint(r.Completion) {
 		t.Errorf("the engine's span has %s output tokens, the record %d", engine.tag("gen_ai.usage.completion_tokens"), r.Completion)

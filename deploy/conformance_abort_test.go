@@ -1,0 +1,101 @@
+package deploy
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// freedWithin bounds the time from a client's leaving to the server's running
+// requests being none.
+const freedWithin = time.Second
+
+// conformAbort: a client that leaves frees the server at once, through spectap as
+// without it, and the record says so.
+func conformAbort(t *testing.T, server realServer) {
+	f := func(stream bool) {
+		t.Helper()
+		t.Run(fmt.Sprintf("stream=%v", stream), func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "records.jsonl")
+			proxy := startProxy(t, nil, server.url, "--records", path)
+			leave := askForLong(t, proxy.URL, stream)
+			poll(t, "the request to run", func() bool { return server.counters(t).running == 1 })
+			before := server.counters(t)
+			leave()
+			left := time.Now()
+			for server.counters(t).running > 0 {
+				if time.Since(left) > freedWithin {
+					t.Fatalf("the server still runs the request after %v", time.Since(left))
+				}
+				time.Sleep(5 * time.Millisecond)
+			}
+			t.Logf("the server ran nothing %v after the client had left", time.Since(left).Round(time.Millisecond))
+			proxy.stop(t)
+			compareAborted(t, path, stream)
+			if now := server.counters(t).less(before); now.finished != 0 {
+				t.Errorf("the server finished %v requests, want none", now.finished)
+			}
+		})
+	}
+	f(true)
+	f(false)
+}
+
+// askForLong asks for a reply that takes long; the function returned leaves. A
+// stream has begun then.
+func askForLong(t *testing.T, url string, stream bool) (leave func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	body := fmt.Sprintf(`{"model":%q,"messages":[{"role":"user","content":"Tell a long story."}],"max_tokens":1900,"ignore_eos":true,"temperature":0,"stream":%v}`, servedModel, stream)
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url+"/v1/chat/completions", strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Content-Type", "application/json")
+	begun, ended := make(chan error, 1), make(chan struct{})
+	go func() {
+		defer close(ended)
+		answer, err := http.DefaultTransport.RoundTrip(request)
+		if err != nil {
+			begun <- err
+			return
+		}
+		defer answer.Body.Close()
+		lines := bufio.NewScanner(answer.Body)
+		for events := 0; lines.Scan(); {
+			if strings.HasPrefix(lines.Text(), "data: ") {
+				if events++; events == 3 {
+					begun <- nil
+				}
+			}
+		}
+	}()
+	if stream {
+		if err := <-begun; err != nil {
+			t.Fatal(err)
+		}
+	}
+	return func() {
+		cancel()
+		<-ended
+	}
+}
+
+// compareAborted: there is one record, of a client that left.
+func compareAborted(t *testing.T, path string, stream bool) {
+	t.Helper()
+	var found []realRecord
+	for _, r := range readRealRecords(t, path) {
+		if r.Path == "/v1/chat/completions" {
+			found = append(found, r)
+		}
+	}
+	if len(found) != 1 || found[0].ErrorKind != "client_gone" || found[0].SpecMissing != "client_gone" || found[0].Stream != stream {
+		t.Errorf("got %+v, want one record of a client that left", found)
+	}
+}
