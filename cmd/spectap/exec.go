@@ -66,9 +66,6 @@ func (e *execution) run(ctx context.Context) error {
 	if e.cfg.proxy.Engine == "auto" && engine != "" {
 		e.cfg.proxy.Engine = engine
 	}
-	warned := e.cfg.proxy
-	warned.Records = e.point.Dir() // where texts are kept
-	warnOf(warned, e.log)
 	kept := &keep{}
 	t, err := e.openTap(collector.Tee{kept, e.point})
 	if err != nil {

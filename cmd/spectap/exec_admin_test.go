@@ -59,14 +59,3 @@ func TestExecAdminPort(t *testing.T) {
 		t.Errorf("got log %v and idle limit %v of the admin port, want both", tap.admin.ErrorLog, tap.admin.IdleTimeout)
 	}
 }
-
-// What is captured around a command is told as loudly as by a proxy.
-func TestExecWarnsOfCapture(t *testing.T) {
-	url, _ := serveEngine(t, fastEngine())
-	args := append([]string{"exec", "--url", url, "--save_dir", t.TempDir(), "--capture", "prompt,header:X-Tenant", "--"},
-		testProcess("-url", "{url}", "--questions", writeQuestions(t, 2), "-n", "2")...)
-	_, stderr := execSpectap(t, 0, nil, args...)
-	if !strings.Contains(stderr, "PRIVATE CONTENT IS KEPT of every request (prompt, header:x-tenant)") || strings.Contains(stderr, "--records") {
-		t.Errorf("got %q, want a warning of what is captured, and no flag that exec has not", stderr)
-	}
-}

@@ -68,7 +68,9 @@ func (c *proxySettings) parse(environ map[string]string, flags *pflag.FlagSet) e
 // serve runs the proxy and its admin port until the context ends, then drains.
 func (p program) serve(ctx context.Context, cfg proxySettings) error {
 	log := newLogger(p.stderr, cfg.proxy.LogLevel, cfg.proxy.LogFormat)
-	warnOf(cfg.proxy, log)
+	for _, text := range cfg.proxy.Warnings() {
+		log.Warn().Str("setting", text).Msg("a setting may hurt")
+	}
 	sink, err := recordsSink(cfg.proxy, log)
 	if err != nil {
 		return exitError{exitUsage, err}
@@ -97,13 +99,6 @@ func (p program) serve(ctx context.Context, cfg proxySettings) error {
 	}
 	log.Info().Msg("proxy has drained")
 	return nil
-}
-
-// warnOf tells of settings that are allowed but will probably hurt.
-func warnOf(cfg proxy.Config, log zerolog.Logger) {
-	for _, text := range cfg.Warnings() {
-		log.Warn().Str("setting", text).Msg("a setting may hurt")
-	}
 }
 
 // listenAdmin opens the admin port; none if it is turned off.

@@ -35,6 +35,7 @@ type exporter struct {
 	endpoint string // for people to read: without userinfo and query; empty where it is not OTLP
 }
 
+// String implements fmt.Stringer.
 func (e exporter) String() string { return strings.TrimSpace(string(e.kind) + " " + e.endpoint) }
 
 // exporters says by which ways a signal leaves; none means that it is off. The
