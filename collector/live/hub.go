@@ -118,8 +118,8 @@ func (h *hub) run(stop chan struct{}) {
 
 // publish makes a snapshot and hands it to every page, if anything changed.
 func (h *hub) publish(stop chan struct{}) {
-	text, err := h.encode()
-	if err != nil {
+	text := h.text()
+	if text == nil {
 		return // a broken invariant: the page says that it hears nothing
 	}
 	frame := frameOf(text)
@@ -145,6 +145,21 @@ func (h *hub) publish(stop chan struct{}) {
 		default: // a frame is on its way
 		}
 	}
+}
+
+// text is a snapshot, nil where none could be made. A panic would end the process
+// from the hub's goroutine, with all requests that pass.
+func (h *hub) text() (text []byte) {
+	defer func() {
+		if recover() != nil {
+			text = nil
+		}
+	}()
+	text, err := h.encode()
+	if err != nil {
+		return nil
+	}
+	return text
 }
 
 // frameOf makes an event of a text without line breaks.

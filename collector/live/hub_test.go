@@ -2,6 +2,7 @@ package live
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 )
@@ -75,4 +76,24 @@ func TestHubStopsWithTheLastPage(t *testing.T) {
 		t.Errorf("%d streams are left", len(h.streams))
 	}
 	h.close()
+}
+
+// A snapshot that panics is missed; the hub goes on, and the board is free for Emit.
+func TestSnapshotPanics(t *testing.T) {
+	p := New(Config{})
+	p.hub.tick = func(time.Duration) (<-chan time.Time, func()) { return nil, func() {} }
+	board := p.board
+	p.board = nil
+	if text := p.hub.text(); text != nil {
+		t.Errorf("got %q of a page without a board, want nothing", text)
+	}
+	p.board = board
+	p.Emit(streamed(time.Millisecond, time.Millisecond, 2, 1))
+	page := p.hub.open()
+	if frame := string(<-page.frames); !strings.Contains(frame, `"requests":1`) {
+		t.Errorf("got %q, want a snapshot", frame)
+	}
+	if err := p.Close(); err != nil {
+		t.Error(err)
+	}
 }

@@ -36,7 +36,7 @@ type State struct {
 	Refused        uint64 `json:"refused_total"`
 	Panics         uint64 `json:"panics_total"`
 	SinkDrops      uint64 `json:"sink_drops_total"`
-	TelemetryDrops uint64 `json:"telemetry_drops_total"`
+	TelemetryDrops uint64 `json:"telemetry_drops_total"` // spans that no collector took
 }
 
 // Page is a Sink that shows its Records in a browser.

@@ -257,7 +257,7 @@
     set($('notice-engine'), 'The engine at ' + st.upstream + ' is not ready (' + st.not_ready + ').');
     const lost = [];
     if (st.sink_drops_total) lost.push(plural(st.sink_drops_total, 'record was', 'records were') + ' dropped: a sink could not keep up or could not write.');
-    if (st.telemetry_drops_total) lost.push(plural(st.telemetry_drops_total, 'span or metric was', 'spans or metrics were') + ' dropped by telemetry.');
+    if (st.telemetry_drops_total) lost.push(plural(st.telemetry_drops_total, 'span was', 'spans were') + ' lost: the collector did not take what was sent, or a queue was full.');
     hide($('notice-drops'), lost.length === 0);
     set($('notice-drops'), lost.join(' '));
     set($('total-refused'), count(st.refused_total));

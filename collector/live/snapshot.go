@@ -135,11 +135,16 @@ func (p *Page) encode() ([]byte, error) {
 	if p.cfg.State != nil {
 		s.State = p.cfg.State()
 	}
-	now := p.cfg.Now()
-	p.mu.Lock()
-	p.board.fill(now.Sub(p.start), p.start, &s)
-	p.mu.Unlock()
+	p.fill(p.cfg.Now().Sub(p.start), &s)
 	return json.Marshal(&s)
+}
+
+// fill takes the board's figures. Whatever happens in it, Emit does not wait for
+// the board afterwards.
+func (p *Page) fill(at time.Duration, s *snapshot) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.board.fill(at, p.start, s)
 }
 
 // fill writes the board's figures at the offset at into a snapshot.
