@@ -12,10 +12,8 @@ package proxy
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
-	"net"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -41,6 +39,7 @@ type Server struct {
 	http     *fasthttp.Server
 	pool     *pool
 	watcher  *watcher
+	serving  listeners
 	readers  sync.Pool // *bufio.Reader on upstream connections
 	taps     sync.Pool // *tap.Tap, with their buffers
 	cutters  sync.Pool // *cutting
@@ -85,52 +84,6 @@ func New(cfg Config, sink collector.Sink, log zerolog.Logger) (*Server, error) {
 	s.unstamp = holdStamps()
 	s.http = s.server()
 	return s, nil
-}
-
-// server returns the fasthttp server; every field that is not its default has
-// a reason in go-proxy.md 1.2.
-func (s *Server) server() *fasthttp.Server {
-	return &fasthttp.Server{
-		Handler:                      s.handle,
-		ErrorHandler:                 func(ctx *fasthttp.RequestCtx, err error) { s.refuse(ctx, parseFailure(err)) },
-		Logger:                       serverLog{s.log},
-		SecureErrorLogMessage:        true,
-		MaxRequestBodySize:           s.cfg.MaxBodyBytes,
-		ReadBufferSize:               headLimit,
-		IdleTimeout:                  s.cfg.IdleTimeout,
-		NoDefaultServerHeader:        true,
-		NoDefaultDate:                true,
-		NoDefaultContentType:         true,
-		DisablePreParseMultipartForm: true,
-		CloseOnShutdown:              true,
-	}
-}
-
-// Serve accepts connections until Shutdown. It may run on several listeners.
-func (s *Server) Serve(ln net.Listener) error {
-	s.probe.start()
-	if err := s.http.Serve(patientListener{ln, s.log}); err != nil && !s.stopping.Load() {
-		return fmt.Errorf("cannot serve on %q: %w", ln.Addr(), err)
-	}
-	return nil
-}
-
-// Shutdown drains: no new connections and not ready at once, running requests
-// go on until ctx ends, then they are cut. It returns when all have ended.
-func (s *Server) Shutdown(ctx context.Context) error {
-	s.stopping.Store(true)
-	err := s.http.ShutdownWithContext(ctx)
-	s.stopOnce.Do(func() {
-		<-s.flights.cancelAll(errDrained)
-		s.probe.stop()
-		s.pool.close()
-		s.watcher.close()
-		s.unstamp()
-	})
-	if err != nil && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) {
-		return fmt.Errorf("cannot shut down the proxy: %w", err)
-	}
-	return nil
 }
 
 // Engine returns the engine behind the proxy; EngineUnknown until it is found.

@@ -86,7 +86,7 @@ func TestLastPushHasItsTime(t *testing.T) {
 	}
 	end := tel.Begin(fullRecord(), fields{http.Header{}})
 	end(fullRecord())
-	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	if err := tel.Shutdown(ctx); err != nil {
 		t.Fatal(err)
