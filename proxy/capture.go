@@ -21,8 +21,11 @@ type captures struct {
 }
 
 // secretHeaders are parts of header names whose values are credentials, or can
-// be. They err on the safe side: Idempotency-Key is refused.
-var secretHeaders = [...]string{"auth", "cookie", "token", "secret", "password", "key", "credential", "cert", "signature", "jwt", "assertion"}
+// be. They err on the safe side: Idempotency-Key and X-Session-Id are refused.
+var secretHeaders = [...]string{
+	"auth", "bearer", "token", "jwt", "assertion", "saml", "cookie", "session", "csrf", "xsrf",
+	"secret", "passw", "passphrase", "pwd", "otp", "key", "credential", "cert", "signature", "hmac",
+}
 
 // parseCapture reads SPECTAP_CAPTURE; bad is called for each word that it cannot use.
 func parseCapture(list string, limit int, bad func(word, wanted string)) captures {

@@ -37,7 +37,8 @@ func TestCaptureWords(t *testing.T) {
 	f("header:", "header:", name)
 	f("header:a:b", "header:a:b", name)
 	for _, secret := range []string{"Authorization", "proxy-authorization", "COOKIE", "Set-Cookie", "X-Api-Key", "x-amz-security-token",
-		"X-Forwarded-Client-Cert", "X-Client-Secret", "X-Password", "X-JWT-Assertion", "X-Hub-Signature"} {
+		"X-Forwarded-Client-Cert", "X-Client-Secret", "X-Password", "X-JWT-Assertion", "X-Hub-Signature",
+		"X-Bearer", "X-Passwd", "X-Proxy-Pwd", "X-Passphrase", "X-Session-Id", "X-CSRF", "X-XSRF-Id", "X-OTP", "X-Content-Hmac", "X-SAML-Response"} {
 		f("header:"+secret, "header:"+secret, never)
 	}
 	cfg := testConfig(t, "http://h:1")
