@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -161,5 +162,24 @@ func TestInstance(t *testing.T) {
 	}
 	if got := f("OTEL_RESOURCE_ATTRIBUTES=service.instance.id=mine"); got != "string mine" {
 		t.Errorf("got %q, want mine", got)
+	}
+}
+
+// A value that cannot be used is told at once: nothing is pushed before, and no
+// collector is waited for.
+func TestWrongValueIsToldAtOnce(t *testing.T) {
+	for _, wrong := range []string{"OTEL_TRACES_SAMPLER=often", "OTEL_PROPAGATORS=jaeger"} {
+		var pushes atomic.Int32
+		collector := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { pushes.Add(1) }))
+		setenv(t, "OTEL_EXPORTER_OTLP_ENDPOINT="+collector.URL, wrong)
+		_, err := New(Config{Provider: "vllm", Models: 32, Env: processEnv(), Log: zerolog.Nop()})
+		collector.Close()
+		name, _, _ := strings.Cut(wrong, "=")
+		if err == nil || !strings.HasPrefix(err.Error(), "cannot use "+name) || strings.Contains(err.Error(), "context canceled") {
+			t.Errorf("%s: got %v", wrong, err)
+		}
+		if n := pushes.Load(); n != 0 {
+			t.Errorf("%s: %d pushes of metrics before the error", wrong, n)
+		}
 	}
 }

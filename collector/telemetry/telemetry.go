@@ -77,7 +77,10 @@ func New(cfg Config) (*Telemetry, error) {
 	metrics, metricsErr := newMetrics(cfg, traces.counts)
 	t := &Telemetry{traces: traces, metrics: metrics}
 	if err := distinct(tracesErr, metricsErr); err != nil {
-		return nil, errors.Join(err, t.Shutdown(context.Background()))
+		over, cancel := context.WithCancel(context.Background())
+		cancel() // nothing was measured: a collector that does not answer must not delay the message
+		_ = t.Shutdown(over)
+		return nil, err
 	}
 	return t, nil
 }
