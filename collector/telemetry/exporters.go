@@ -111,11 +111,12 @@ func (s *settings) otlp(of signal, endpoint *url.URL) exporter {
 	s.checkOTLP(own, shared)
 	name, _ := s.first(own+"PROTOCOL", shared+"PROTOCOL")
 	e := exporter{kind: exportHTTP}
+	plain := endpoint != nil && (endpoint.Scheme == "http" || endpoint.Scheme == "https")
 	switch s.word(name, "", "grpc", "http/protobuf", "http/json") {
 	case "grpc":
 		e.kind = exportGRPC
 	case "":
-		if endpoint != nil && (endpoint.Port() == "4317" || endpoint.Opaque == "4317" || endpoint.Scheme == "unix") {
+		if endpoint != nil && (plain && endpoint.Port() == "4317" || endpoint.Opaque == "4317" || endpoint.Scheme == "unix") {
 			e.kind = exportGRPC
 		}
 	}
@@ -124,7 +125,7 @@ func (s *settings) otlp(of signal, endpoint *url.URL) exporter {
 		return e
 	}
 	e.endpoint = publicURL(endpoint.String())
-	if plain := endpoint.Scheme == "http" || endpoint.Scheme == "https"; e.kind == exportHTTP && !plain || plain && endpoint.Host == "" {
+	if e.kind == exportHTTP && !plain || plain && endpoint.Host == "" {
 		name, _ = s.first(own+"ENDPOINT", shared+"ENDPOINT")
 		s.refuse(name, e.endpoint, "http:// or https:// and a host, or OTEL_EXPORTER_OTLP_PROTOCOL=grpc")
 	}

@@ -71,6 +71,7 @@ func TestExportersRefuse(t *testing.T) {
 	f(signalTraces, []string{"OTEL_TRACES_EXPORTER=otlp", "OTEL_EXPORTER_OTLP_PROTOCOL=http"}, `OTEL_EXPORTER_OTLP_PROTOCOL "http": want one of grpc, http/protobuf, http/json`)
 	f(signalTraces, []string{"OTEL_EXPORTER_OTLP_ENDPOINT=10.0.0.1:4317"}, `OTEL_EXPORTER_OTLP_ENDPOINT "10.0.0.1:4317": want a URL`)
 	f(signalTraces, []string{"OTEL_EXPORTER_OTLP_ENDPOINT=c:4318"}, "want http:// or https:// and a host")
+	f(signalTraces, []string{"OTEL_EXPORTER_OTLP_ENDPOINT=htpp://c:4317"}, `"htpp://c:4317": want http:// or https:// and a host`) // the SDK would take it for TLS
 	f(signalTraces, []string{"OTEL_EXPORTER_OTLP_ENDPOINT=http://"}, "want http:// or https:// and a host")
 	f(signalTraces, []string{"OTEL_EXPORTER_OTLP_ENDPOINT=http://u:SECRET@h:x/?SECRET"}, `"http://h:x/"`)
 	f(signalTraces, []string{
