@@ -12,9 +12,11 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/trace"
+
+	"spectap/collector"
 )
 
-// turnName is the name of the span of a request that the sweep itself sends.
+// turnName is the name of the span of a question that the sweep itself sends.
 const turnName = "turn"
 
 // transport opens a span around every request of a client of ours, from which
@@ -38,7 +40,7 @@ func (t turns) RoundTrip(req *http.Request) (*http.Response, error) {
 	if probePath(req.URL.Path) {
 		return t.base.RoundTrip(req)
 	}
-	ctx, span := t.tracer.Start(req.Context(), turnName, clientKind,
+	ctx, span := t.tracer.Start(req.Context(), ownName(req), clientKind,
 		trace.WithAttributes(turnStart(req)...))
 	req = req.Clone(ctx)
 	t.propagator.Inject(ctx, fields{req.Header})
@@ -56,6 +58,15 @@ func (t turns) RoundTrip(req *http.Request) (*http.Response, error) {
 		resp.Body = &turnBody{ReadCloser: resp.Body, span: span, ctx: req.Context()}
 	}
 	return resp, nil
+}
+
+// ownName names the span of a request of ours. What the sweep asks about the
+// server, with GET, is no turn: whoever counts turns counts none too many.
+func ownName(req *http.Request) string {
+	if req.Method == http.MethodPost {
+		return turnName
+	}
+	return serverName(&collector.Record{Method: req.Method, Path: req.URL.Path})
 }
 
 // fail ends a span of a request that got no answer, or not all of it.

@@ -158,3 +158,15 @@ func TestTurnUnsampled(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// What a sweep asks about the server is no turn.
+func TestOwnName(t *testing.T) {
+	for _, c := range [][3]string{
+		{"POST", "/v1/chat/completions", "turn"}, {"POST", "/base/v1/completions", "turn"},
+		{"GET", "/v1/models", "GET /v1/models"}, {"GET", "/version", "GET /version"}, {"GET", "/tenants/7", "GET"},
+	} {
+		if got := ownName(httptest.NewRequest(c[0], c[1], nil)); got != c[2] {
+			t.Errorf("%s %s: got %q, want %q", c[0], c[1], got, c[2])
+		}
+	}
+}
