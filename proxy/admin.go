@@ -2,11 +2,9 @@ package proxy
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"maps"
 	"net/http"
-	"runtime/debug"
 	"sync"
 	"sync/atomic"
 
@@ -41,9 +39,8 @@ func (c *counts) outcome(rec *collector.Record, measured bool) {
 	}
 }
 
-// Status is the JSON of /status.
+// Status is the JSON of /status, save what others add.
 type Status struct {
-	Version           string            `json:"version"`
 	Upstream          string            `json:"upstream"`
 	Engine            string            `json:"engine"`
 	Measure           string            `json:"measure"`
@@ -63,7 +60,7 @@ type Status struct {
 // Status returns what the proxy did so far.
 func (s *Server) Status() Status {
 	st := Status{
-		Version: version(), Upstream: s.cfg.Upstream, Engine: string(s.Engine()), Measure: s.cfg.Measure,
+		Upstream: s.cfg.Upstream, Engine: string(s.Engine()), Measure: s.cfg.Measure,
 		Draining: s.stopping.Load(), InFlight: s.flights.count(),
 		ClientConnections: int(max(s.http.GetOpenConnectionsCount(), 0)), IdleUpstream: s.pool.idleCount(),
 		Requests: s.counts.requests.Load(), Retries: s.counts.retries.Load(), Refused: s.counts.refused.Load(),
@@ -89,16 +86,8 @@ func dropped(sink collector.Sink) (n uint64) {
 	return 0
 }
 
-func version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok || info.Main.Version == "" {
-		return "unknown"
-	}
-	return info.Main.Version
-}
-
-// Admin returns the handler of the admin port: /livez says that the process
-// listens, /readyz that requests would be served, /status what was done.
+// Admin returns the handler of the probes: /livez says that the process listens,
+// /readyz that requests would be served.
 func (s *Server) Admin() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { plain(w, http.StatusOK, "ok\n") })
@@ -108,12 +97,6 @@ func (s *Server) Admin() http.Handler {
 			return
 		}
 		plain(w, http.StatusOK, "ok\n")
-	})
-	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
-		enc := json.NewEncoder(w)
-		enc.SetIndent("", "  ")
-		_ = enc.Encode(s.Status()) // fails only when the asker left
 	})
 	return mux
 }

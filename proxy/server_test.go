@@ -411,11 +411,7 @@ func TestAdminAndEngine(t *testing.T) {
 	c.send("GET /v1/models HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer canary\r\n\r\n")
 	body(t, c.answer("GET"))
 	eventually(t, "engine known", func() bool { return p.Engine() == EngineVLLM })
-	var st Status
-	if err := json.Unmarshal(askAdmin(p, "/status").Body.Bytes(), &st); err != nil {
-		t.Fatal(err)
-	}
-	if st.Engine != "vllm" || st.Requests != 1 || st.Upstream != cfg.Upstream {
+	if st := p.Status(); st.Engine != "vllm" || st.Requests != 1 || st.Upstream != cfg.Upstream {
 		t.Errorf("got status %+v", st)
 	}
 	if strings.Contains(p.log.String(), "canary") {

@@ -93,9 +93,10 @@ func (w *watched) status(rw http.ResponseWriter, _ *http.Request) {
 	enc := json.NewEncoder(rw)
 	enc.SetIndent("", "  ")
 	_ = enc.Encode(struct { // fails only when the asker left
+		Version string `json:"version"`
 		proxy.Status
 		Telemetry telemetry.Status `json:"telemetry"`
-	}{w.server.Status(), w.telemetry.Status()})
+	}{version(), w.server.Status(), w.telemetry.Status()})
 }
 
 // adminServer returns a server of the admin port.

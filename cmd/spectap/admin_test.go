@@ -31,6 +31,7 @@ func TestStatusTellsOfTelemetry(t *testing.T) {
 	answer := httptest.NewRecorder()
 	w.admin(adminConfig{}).ServeHTTP(answer, httptest.NewRequest("GET", "/status", nil))
 	var st struct {
+		Version   string `json:"version"`
 		Upstream  string `json:"upstream"`
 		Telemetry struct {
 			Traces   []string `json:"traces_exporters"`
@@ -40,7 +41,7 @@ func TestStatusTellsOfTelemetry(t *testing.T) {
 	if err := json.Unmarshal(answer.Body.Bytes(), &st); err != nil {
 		t.Fatalf("%v in %s", err, answer.Body)
 	}
-	if st.Upstream != cfg.Upstream || len(st.Telemetry.Traces) != 1 || st.Telemetry.Traces[0] != "otlp http http://127.0.0.1:1/" || st.Telemetry.Exported == nil {
+	if st.Version != version() || st.Upstream != cfg.Upstream || len(st.Telemetry.Traces) != 1 || st.Telemetry.Traces[0] != "otlp http http://127.0.0.1:1/" || st.Telemetry.Exported == nil {
 		t.Errorf("got %s", answer.Body)
 	}
 	if err := w.server.Shutdown(t.Context()); err != nil {
