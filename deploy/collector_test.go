@@ -11,6 +11,7 @@ import (
 // Without a collector, with one that never answers and with a slow one, a sweep
 // and a proxy do what they do without telemetry and end well.
 func TestBrokenCollector(t *testing.T) {
+	t.Parallel()
 	engine := startEngine(t, "--prefill", "1ms", "--step", "1ms")
 	args := []string{"--mtbench", writeQuestions(t, 4), "--concurrency", "4", "--output_length", "32"}
 	want := acceptance(t, runSweep(t, nil, append(args, "--url", engine)...))

@@ -113,6 +113,7 @@ func (p *prometheus) caughtUp(admin string) bool {
 // Every query of the dashboard shows something of a sweep, and the acceptance
 // lengths are the sweep's own.
 func TestDashboardShowsSweep(t *testing.T) {
+	t.Parallel()
 	s := playScene(t)
 	d := readDashboard(t)
 	t.Run("promtool", func(t *testing.T) { lintMetrics(t, s.admin) })

@@ -60,6 +60,7 @@ var throughProxy = []hop{{"spectap", "POST /v1/chat/completions", "server"}, {"s
 // In a real Jaeger every turn of a sweep is one trace, from the client through
 // the proxy to the engine, with the Record's figures.
 func TestTracesInJaeger(t *testing.T) {
+	t.Parallel()
 	f := func(protocol string, proxied bool) {
 		t.Helper()
 		name := protocol + ", the sweep's own proxy"
