@@ -20,7 +20,7 @@ const (
 	conformanceTokens      = 48 // of a reply at most
 	conformanceConcurrency = 3
 	conformancePoint       = "t0_c3"
-	conformanceTimeout     = 6 * time.Minute // of one client's run
+	conformanceTimeout     = 15 * time.Minute // of one client's run
 	servedModel            = "smollm2"
 )
 
