@@ -33,7 +33,7 @@ func (k kit) serve(t *testing.T, drafts string, more ...string) realServer {
 	cmd := exec.Command("nice", append([]string{"-n", "5", "conformance/serve.sh", k.root, drafts, port}, more...)...)
 	out := newOutput()
 	cmd.Env, cmd.Stdout, cmd.Stderr = environment(nil), out, out
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM} // the signal, if a test's time limit ends us
 	if err := cmd.Start(); err != nil {
 		t.Fatalf("cannot start vLLM: %v", err)
 	}
