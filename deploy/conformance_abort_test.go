@@ -12,7 +12,8 @@ import (
 )
 
 // freedWithin bounds the time from a client's leaving to the server's running
-// requests being none.
+// requests being none. Where the machine is so busy that the server takes longer
+// without spectap, it is twice that.
 const freedWithin = time.Second
 
 // conformAbort: a client that leaves frees the server at once, through spectap as
@@ -21,29 +22,37 @@ func conformAbort(t *testing.T, server realServer) {
 	f := func(stream bool) {
 		t.Helper()
 		t.Run(fmt.Sprintf("stream=%v", stream), func(t *testing.T) {
+			direct := server.freed(t, server.url, stream)
 			path := filepath.Join(t.TempDir(), "records.jsonl")
 			proxy := startProxy(t, nil, server.url, "--records", path)
-			leave := askForLong(t, proxy.URL, stream)
-			poll(t, "the request to run", func() bool { return server.counters(t).running == 1 })
-			before := server.counters(t)
-			leave()
-			left := time.Now()
-			for server.counters(t).running > 0 {
-				if time.Since(left) > freedWithin {
-					t.Fatalf("the server still runs the request after %v", time.Since(left))
-				}
-				time.Sleep(5 * time.Millisecond)
+			through := server.freed(t, proxy.URL, stream)
+			t.Logf("the server ran nothing %v after the client had left, %v without spectap", through.Round(time.Millisecond), direct.Round(time.Millisecond))
+			if bound := max(freedWithin, 2*direct); through > bound {
+				t.Errorf("the server ran the request for %v, want %v at most", through, bound)
 			}
-			t.Logf("the server ran nothing %v after the client had left", time.Since(left).Round(time.Millisecond))
 			proxy.stop(t)
 			compareAborted(t, path, stream)
-			if now := server.counters(t).less(before); now.finished != 0 {
-				t.Errorf("the server finished %v requests, want none", now.finished)
-			}
 		})
 	}
 	f(true)
 	f(false)
+}
+
+// freed asks for a long reply, leaves, and returns how long the server still ran
+// the request.
+func (s realServer) freed(t *testing.T, url string, stream bool) time.Duration {
+	t.Helper()
+	leave := askForLong(t, url, stream)
+	poll(t, "the request to run", func() bool { return s.counters(t).running == 1 })
+	before := s.counters(t)
+	leave()
+	left := time.Now()
+	poll(t, "the request to end", func() bool { return s.counters(t).running == 0 })
+	took := time.Since(left)
+	if now := s.counters(t).less(before); now.finished != 0 {
+		t.Errorf("the server finished %v requests, want none", now.finished)
+	}
+	return took
 }
 
 // askForLong asks for a reply that takes long; the function returned leaves. A
