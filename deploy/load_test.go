@@ -16,9 +16,10 @@ import (
 // load is a number of clients that each ask for several streams, one after the
 // other on one connection.
 type load struct {
-	streams int // at a time
-	each    int // requests of a client
-	tokens  int // of a reply
+	streams int     // at a time
+	each    int     // requests of a client
+	tokens  int     // of a reply
+	bound   float64 // of the processor time of a proxy, against one without telemetry
 }
 
 // timings are what the clients saw.
