@@ -18,6 +18,7 @@ esac
 port=${3:?$usage}
 shift 3
 export HF_HUB_OFFLINE=1 TRANSFORMERS_OFFLINE=1 VLLM_NO_USAGE_STATS=1 DO_NOT_TRACK=1 TOKENIZERS_PARALLELISM=false
+export OTEL_SERVICE_NAME=${OTEL_SERVICE_NAME:-vllm} # of its spans, which have no name of their own
 export VLLM_CONFIG_ROOT=$PWD/config VLLM_CACHE_ROOT=$PWD/cache
 export VLLM_CPU_KVCACHE_SPACE=1 VLLM_CPU_OMP_THREADS_BIND=nobind OMP_NUM_THREADS=${OMP_NUM_THREADS:-2}
 preload=
