@@ -2,6 +2,7 @@ package deploy
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -23,11 +24,12 @@ type realClient struct {
 var realClients = []realClient{
 	{name: "builtin", turns: 2, stream: true},
 	{name: "aiperf", piece: []string{"aiperf", "venv", "bin", "aiperf"}, turns: 2, stream: true, aiperf: true},
-	{name: "aiperf, not streamed", piece: []string{"aiperf", "venv", "bin", "aiperf"}, turns: 2, command: aiperfCommand},
+	{name: "aiperf unstreamed", piece: []string{"aiperf", "venv", "bin", "aiperf"}, turns: 2, command: aiperfCommand},
 	{name: "openai", piece: []string{"openai", "venv", "bin", "python"}, turns: 2, stream: true, command: openaiCommand()},
-	{name: "openai, not streamed", piece: []string{"openai", "venv", "bin", "python"}, turns: 2, command: openaiCommand("--no-stream")},
+	{name: "openai unstreamed", piece: []string{"openai", "venv", "bin", "python"}, turns: 2, command: openaiCommand("--no-stream")},
 	{name: "vllm bench serve", piece: []string{"vllm", "venv", "bin", "vllm"}, turns: 1, stream: true, command: benchCommand}, // it streams always, and asks one turn
-	{name: "guidellm", piece: []string{"guidellm", "venv", "bin", "guidellm"}, optional: true, turns: 1, stream: true, command: guidellmCommand},
+	{name: "guidellm", piece: []string{"guidellm", "venv", "bin", "guidellm"}, optional: true, turns: 2, stream: true, command: guidellmCommand(true)},
+	{name: "guidellm unstreamed", piece: []string{"guidellm", "venv", "bin", "guidellm"}, optional: true, turns: 2, command: guidellmCommand(false)},
 }
 
 // program returns the client's own, false where it may be missing and is.
@@ -105,12 +107,18 @@ func benchCommand(k kit, program, questions string) []string {
 	}
 }
 
-// guidellmCommand asks the first turns.
-func guidellmCommand(k kit, program, questions string) []string {
-	input := conversations(questions, func(turns []string) any { return map[string]string{"prompt": turns[0]} })
-	return []string{program, "run", "--target", "{url}", "--model", servedModel, "--processor", k.tokenizer(), "--data", input,
-		"--profile", "concurrent", "--rate", strconv.Itoa(conformanceConcurrency), "--max-requests", strconv.Itoa(len(conformanceQuestions)),
-		"--output-dir", filepath.Join(filepath.Dir(questions), "guidellm"),
+func guidellmCommand(stream bool) func(kit, string, string) []string {
+	return func(k kit, program, questions string) []string {
+		input := conversations(questions, func(turns []string) any { return map[string]string{"prompt_0": turns[0], "prompt_1": turns[1]} })
+		dir := filepath.Dir(questions)
+		return []string{
+			"env", "HF_HOME=" + filepath.Join(dir, "hf"), program, "run", "--disable-console-interactive",
+			"--backend", fmt.Sprintf("kind=openai_http,target={url},model=%s,request_format=/v1/chat/completions,stream=%v", servedModel, stream),
+			"--tokenizer", "kind=huggingface_auto,model=" + k.tokenizer(), "--data", "kind=json_file,path=" + input,
+			"--profile", fmt.Sprintf("kind=concurrent,streams=%d", conformanceConcurrency),
+			"--constraint", fmt.Sprintf("kind=max_requests,count=%d", 2*len(conformanceQuestions)),
+			"--output", "kind=json,path=" + filepath.Join(dir, "guidellm.json"),
+		}
 	}
 }
 

@@ -9,7 +9,7 @@
 #
 # Usage: setup.sh FOLDER [PIECE...]      default: the first four
 #
-# Takes some 15 minutes and 9 GB, everything below FOLDER, Python packages from
+# Takes 5 to 20 minutes and 9 GB, everything below FOLDER, Python packages from
 # PyPI. A piece that is there already is left alone; remove its folder to have it
 # made again. Needs: Linux on x86-64, Python 3.11 or later with venv; for speed
 # Debian's libtcmalloc-minimal4, for vLLM libnuma1.
