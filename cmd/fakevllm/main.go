@@ -127,7 +127,7 @@ func run(args []string, errw io.Writer) error {
 		return fmt.Errorf("cannot listen on %q: %w", o.listen, err)
 	}
 	fmt.Fprintf(errw, "fakevllm: %s on http://%s, seed %d, %d drafts a step\n", o.cfg.Model, ln.Addr(), o.cfg.Seed, o.cfg.DraftLength)
-	return serve(e, ln)
+	return serve(e, stampArrivals(ln))
 }
 
 // serve runs until SIGINT or SIGTERM.

@@ -100,6 +100,12 @@ func New(cfg Config) (*Engine, error) {
 	e.srv.Handler = http.HandlerFunc(e.handle)
 	e.srv.IdleTimeout = 5 * time.Second // uvicorn's
 	e.srv.BaseContext = func(net.Listener) context.Context { return e.ctx }
+	e.srv.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
+		if s, ok := c.(Stamped); ok {
+			return context.WithValue(ctx, stampedKey{}, s)
+		}
+		return ctx
+	}
 	return e, nil
 }
 
@@ -109,6 +115,23 @@ func (e *Engine) Serve(ln net.Listener) error {
 		return err
 	}
 	return nil
+}
+
+// Stamped is a connection that knows when its last read arrived at the machine:
+// a request waits for a busy engine from then on. Where Serve's listener gives
+// such connections, the truth log tells that time.
+type Stamped interface{ Arrived() time.Time }
+
+type stampedKey struct{}
+
+// arrival is when a request's head arrived, as far as its connection knows.
+func arrival(r *http.Request, now time.Time) time.Time {
+	if s, ok := r.Context().Value(stampedKey{}).(Stamped); ok {
+		if at := s.Arrived(); !at.IsZero() {
+			return at
+		}
+	}
+	return now
 }
 
 // Close cuts what is running, sends the spans that are queued, and returns the
@@ -179,7 +202,7 @@ type Truth struct {
 	Draftless    int     `json:"steps_without_drafts"` // decode steps that verified nothing
 	Completion   int     `json:"completion_tokens"`
 	Finish       string  `json:"finish_reason"`  // empty where the reply did not end
-	ArriveUnixNs int64   `json:"arrive_unix_ns"` // its head was read
+	ArriveUnixNs int64   `json:"arrive_unix_ns"` // its head arrived, or was read where the connection does not know
 	WriteUnixNs  []int64 `json:"write_unix_ns"`  // one per event that carried tokens, taken just before its write
 	Fault        string  `json:"fault"`          // the scripted fault, "client_gone", "closed" or ""
 	Status       int     `json:"status"`

@@ -38,7 +38,7 @@ func (e *Engine) generate(w http.ResponseWriter, r *http.Request) {
 	arrived := time.Now()
 	q, refused := e.read(r)
 	t := &Truth{RequestID: r.Header.Get("X-Request-Id"), Fault: q.fault.name, Status: 200, PromptTokens: q.promptTokens, Traceparent: r.Header.Get("Traceparent"),
-		ArriveUnixNs: arrived.UnixNano(),
+		ArriveUnixNs: arrival(r, arrived).UnixNano(),
 		Histogram:    make([]int, e.cfg.DraftLength+1), ChunkLengths: []int{}, WriteUnixNs: []int64{}}
 	if refused != nil && !refused.inBand {
 		t.Status = refused.status
