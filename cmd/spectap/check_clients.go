@@ -16,8 +16,8 @@ type durations struct {
 }
 
 // durations of a request by the engine itself: the TTFT runs from the arrival at
-// its handler to the write of the first output. What a request waits for the
-// engine's accept and read is in no log of it, but in every client's TTFT.
+// its machine, so that what a request waits for a busy engine's accept and read
+// is in it as in every client's, to the write of the first output.
 func (t truth) durations() (durations, bool) {
 	if len(t.WriteUnixNs) < 2 || t.ArriveUnixNs == 0 {
 		return durations{}, false
