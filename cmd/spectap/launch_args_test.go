@@ -172,7 +172,7 @@ func TestRedactWords(t *testing.T) {
 }
 
 func TestSecretsOf(t *testing.T) {
-	got := secretsOf([]string{"--api-key", "abcdef", "abcdefgh", "--port", "123456"}, map[string]string{"HF_TOKEN": "hf_123", "OPENAI_API_KEY": "short", "HOME": "/root/x"})
+	got := secretsOf([]string{"--api-key", "abcdef", "abcdefgh", "--port", "123456"}, map[string]string{"HF_TOKEN": "hf_123", "OPENAI_API_KEY": "short", "HOME": "/home/x"})
 	if want := []string{"abcdefgh", "abcdef", "hf_123"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
