@@ -35,7 +35,9 @@ func TestArrival(t *testing.T) {
 	}
 	served := make(chan error, 1)
 	go func() { served <- e.Serve(oldListener{ln}) }()
+	answered := make(chan struct{})
 	go func() {
+		defer close(answered)
 		resp, err := http.Post("http://"+ln.Addr().String()+"/v1/completions", "application/json", strings.NewReader(`{"prompt":"a","max_tokens":2}`))
 		if err != nil {
 			t.Error(err)
@@ -50,6 +52,7 @@ func TestArrival(t *testing.T) {
 	if want := time.Unix(42, 7).UnixNano(); got.ArriveUnixNs != want {
 		t.Errorf("got arrive_unix_ns %d, want %d", got.ArriveUnixNs, want)
 	}
+	<-answered
 	if err := e.Close(); err != nil {
 		t.Error(err)
 	}
