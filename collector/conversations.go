@@ -72,6 +72,14 @@ const maxTurns = 10000
 // turnKey is the place of a Record in its Point.
 type turnKey struct{ conversation, turn int }
 
+// unknownPlace says what is wrong with labels that name no turn of the Point.
+func unknownPlace(l Labels, known bool, questions []Question, index int) string {
+	if !known {
+		return fmt.Sprintf("labels say conversation %q", l.Conversation)
+	}
+	return fmt.Sprintf("labels say turn %d of conversation %q: want 0 to %d", l.Turn, l.Conversation, questions[index].Turns-1)
+}
+
 // selected sorts the Records into conversations and measures them.
 func (p Point) selected() selection {
 	s := selection{apart: map[string]int{}}
@@ -88,7 +96,7 @@ func (p Point) selected() selection {
 			continue
 		}
 		if !known || r.Labels.Turn < 0 || r.Labels.Turn >= questions[index].Turns {
-			s.failures = append(s.failures, Failure{index, r.Labels.Turn, ReasonUnknown, fmt.Sprintf("labels say conversation %q", r.Labels.Conversation)})
+			s.failures = append(s.failures, Failure{index, r.Labels.Turn, ReasonUnknown, unknownPlace(r.Labels, known, questions, index)})
 			if !known {
 				s.failures[len(s.failures)-1].Conversation = -1
 			}

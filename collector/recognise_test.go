@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -208,5 +209,17 @@ func TestRecogniseKeepsNoForeignHash(t *testing.T) {
 	}
 	if run.Questions[1].NotAsked {
 		t.Error("the run's own questions were changed")
+	}
+}
+
+// A label that counts turns from 1 is told from where they count.
+func TestTurnBeyondTheQuestion(t *testing.T) {
+	p := Point{Run: Run{Questions: []Question{{ID: []byte("81"), Turns: 2}}}}
+	for turn := 1; turn <= 2; turn++ {
+		p.Records = append(p.Records, &Record{Labels: Labels{Conversation: "0", Turn: turn, HasTurn: true}})
+	}
+	want := `labels say turn 2 of conversation "0": want 0 to 1`
+	if failures := p.selected().failures; !slices.ContainsFunc(failures, func(f Failure) bool { return f.Turn == 2 && f.Detail == want }) {
+		t.Errorf("got %v, want %q", failures, want)
 	}
 }
