@@ -86,6 +86,12 @@ func (s *Sweep) runAIPerf(ctx context.Context, args []string, files aiperfFiles,
 	if err := <-started; err != nil {
 		return aiperfEnd{}, fmt.Errorf("cannot start AIPerf: %w", err)
 	}
+	if s.LastAct != nil {
+		defer s.LastAct(func() {
+			killGroup(cmd) // SIGTERM alone, which a dead sweep sends, can leave children
+			_ = os.RemoveAll(temporary)
+		})()
+	}
 	return s.followAIPerf(ctx, cmd, ended, m), nil
 }
 

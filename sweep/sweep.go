@@ -34,6 +34,10 @@ type Sweep struct {
 	Log      zerolog.Logger
 	Now      func() time.Time // nil: time.Now
 
+	// LastAct takes what is still to be done if the process ends at once, until
+	// forget is called; nil where it never does.
+	LastAct func(act func()) (forget func())
+
 	pause    func(context.Context, time.Duration) error               // nil: waits; tests do not
 	write    func(collector.Point, string) (collector.Summary, error) // nil: collector.Point.Write
 	progress *progress

@@ -182,6 +182,7 @@ func (p program) runPlan(ctx context.Context, plan *sweep.Plan, log zerolog.Logg
 		Terminal: isTerminal(p.stderr),
 		Log:      log,
 		Now:      time.Now,
+		LastAct:  p.last.add,
 	}
 	result, err := s.Run(ctx)
 	if len(result.Summaries)+len(result.Failed)+len(result.NotRun) > 0 {
