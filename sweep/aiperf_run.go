@@ -19,10 +19,11 @@ type aiperfLimits struct {
 	start time.Duration // to its first request; errors at its start may leave it hanging
 	end   time.Duration // from its last answer to its end
 	grace time.Duration // from our signal to its end; its exports take up to 4 s
+	early time.Duration // the same before its first request: it may take no notice while it starts, and has nothing to export
 	look  time.Duration // between two looks at the Records
 }
 
-var defaultAIPerfLimits = aiperfLimits{start: 5 * time.Minute, end: 2 * time.Minute, grace: 20 * time.Second, look: 50 * time.Millisecond}
+var defaultAIPerfLimits = aiperfLimits{start: 5 * time.Minute, end: 2 * time.Minute, grace: 20 * time.Second, early: 3 * time.Second, look: 50 * time.Millisecond}
 
 // driveAIPerf runs one point with the real AIPerf:
 //
@@ -107,7 +108,7 @@ func (s *Sweep) followAIPerf(ctx context.Context, cmd *exec.Cmd, ended <-chan er
 		case err := <-ended:
 			return aiperfEnd{exit: err}
 		case <-ctx.Done():
-			return aiperfEnd{exit: endAIPerf(cmd, ended, limits.grace), forced: "the sweep was stopped"}
+			return aiperfEnd{exit: endAIPerf(cmd, ended, s.graceOf(m, limits)), forced: "the sweep was stopped"}
 		case <-tick.C:
 		}
 		n := m.takeAll(ctx, s.Records)
@@ -118,6 +119,14 @@ func (s *Sweep) followAIPerf(ctx context.Context, cmd *exec.Cmd, ended <-chan er
 			return aiperfEnd{exit: endAIPerf(cmd, ended, limits.grace), forced: why}
 		}
 	}
+}
+
+// graceOf is how long AIPerf has to end, by whether it has asked anything.
+func (s *Sweep) graceOf(m *matcher, limits aiperfLimits) time.Duration {
+	if m.missing() >= m.expected() && (s.InFlight == nil || s.InFlight() == 0) {
+		return min(limits.early, limits.grace)
+	}
+	return limits.grace
 }
 
 // endAIPerf sends the parent one SIGINT, on which it cuts its requests and

@@ -39,7 +39,7 @@ func aiperfSweep(t *testing.T, script string, cfg Config) *Sweep {
 	cfg.Env = map[string]string{"PATH": os.Getenv("PATH")}
 	s := newSweep(plan(t, server, cfg), server)
 	s.LoadURL = "http://127.0.0.1:1"
-	s.limits = &aiperfLimits{start: 50 * time.Millisecond, end: 50 * time.Millisecond, grace: 300 * time.Millisecond, look: time.Millisecond}
+	s.limits = &aiperfLimits{start: 50 * time.Millisecond, end: 50 * time.Millisecond, grace: 300 * time.Millisecond, early: 300 * time.Millisecond, look: time.Millisecond}
 	return s
 }
 
@@ -73,6 +73,37 @@ func TestAIPerfThatHangs(t *testing.T) {
 	const loop = "while :; do sleep 0.01; done\n"
 	f("deaf", child+"trap 'echo x >> $notes/interrupts' INT\n"+loop, "AIPerf sent no request within 50ms", 1)
 	f("ends at SIGINT and leaves a child", child+"trap 'echo x >> $notes/interrupts; exit 0' INT\n"+loop, "AIPerf sent no request within 50ms", 1)
+}
+
+// One that takes no notice of a signal while it starts does not hold up the end.
+func TestAIPerfStoppedBeforeItsFirstRequest(t *testing.T) {
+	ready := filepath.Join(t.TempDir(), "ready")
+	s := aiperfSweep(t, fmt.Sprintf("trap '' INT\ntouch %s\nwhile :; do sleep 0.01; done\n", ready), Config{})
+	s.limits.start, s.limits.grace, s.limits.early = time.Hour, time.Hour, time.Millisecond
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() {
+		_, err := s.Run(ctx)
+		ended <- err
+	}()
+	deadline := time.After(30 * time.Second)
+	for !exists(ready) {
+		select {
+		case <-deadline:
+			t.Fatal("AIPerf did not start")
+		case <-time.After(time.Millisecond):
+		}
+	}
+	cancel()
+	select {
+	case err := <-ended:
+		if err == nil {
+			t.Error("an interrupted sweep has no error")
+		}
+	case <-deadline:
+		t.Fatal("the sweep waits for an AIPerf that takes no notice")
+	}
 }
 
 // mustEnd waits until a process is gone. A zombie has ended; who reaps it is not our concern.
