@@ -164,8 +164,8 @@ func (f *Foreign) identify(ctx context.Context, cards []modelCard) (err error) {
 // Dir is the folder that the point's folder is made in.
 func (f *Foreign) Dir() string { return f.cfg.SaveDir }
 
-// Emit implements collector.Sink: it keeps a Record on disk as it came, so that
-// nothing is lost with the process.
+// Emit implements collector.Sink: it keeps a Record on disk as it came. The
+// questions' texts are not there, so only this process can recognise it.
 func (f *Foreign) Emit(r *collector.Record) { f.files.emit(r) }
 
 // Close implements collector.Sink; Recognise closes the records.
