@@ -104,15 +104,7 @@ func (f *pointFiles) rename(name string) error {
 // fail sets the point aside: NAME.failed holds its records, what another driver
 // wrote, and error.json, and none of the three names that mark a run.
 func (f *pointFiles) fail(reason string, failed []failedRequest) (dir string, err error) {
-	entries, err := os.ReadDir(f.partial)
-	if err != nil {
-		return "", fmt.Errorf("cannot set point %s aside: %w", f.name, err)
-	}
-	for _, e := range entries {
-		if e.Name() != recordsName && e.Name() != aiperfFolder {
-			err = errors.Join(err, os.RemoveAll(filepath.Join(f.partial, e.Name())))
-		}
-	}
+	err = f.strip()
 	text, jsonErr := json.MarshalIndent(struct {
 		Schema string          `json:"schema"`
 		Point  string          `json:"point"`
@@ -124,6 +116,38 @@ func (f *pointFiles) fail(reason string, failed []failedRequest) (dir string, er
 		return "", fmt.Errorf("cannot set point %s aside: %w", f.name, err)
 	}
 	return filepath.Join(f.dir, f.name+".failed"), f.rename(f.name + ".failed")
+}
+
+// strip removes all but the records and what another driver wrote.
+func (f *pointFiles) strip() error {
+	entries, err := os.ReadDir(f.partial)
+	for _, e := range entries {
+		if e.Name() != recordsName && e.Name() != aiperfFolder {
+			err = errors.Join(err, os.RemoveAll(filepath.Join(f.partial, e.Name())))
+		}
+	}
+	return err
+}
+
+// rescue keeps the records of a point whose files the disk does not take, as
+// NAME.failed: the requests are not asked again for a full disk. It returns the
+// reason, with the place. A folder without a record is discarded.
+func (f *pointFiles) rescue(reason error) error {
+	if !f.closed {
+		f.closed = true
+		reason = errors.Join(reason, f.records.Close())
+	}
+	if info, err := os.Stat(filepath.Join(f.partial, recordsName)); err != nil || info.Size() == 0 {
+		return f.discard(reason)
+	}
+	if dir, err := f.fail(reason.Error(), nil); err == nil {
+		return fmt.Errorf("%w; its records are kept in %s", reason, dir)
+	}
+	_ = f.strip() // no room for error.json
+	if err := f.rename(f.name + ".failed"); err != nil {
+		return errors.Join(reason, err, fmt.Errorf("its records are kept in %s", f.partial))
+	}
+	return fmt.Errorf("%w; its records are kept in %s", reason, filepath.Join(f.dir, f.name+".failed"))
 }
 
 // discard removes what there is of a point and returns the reason, joined with

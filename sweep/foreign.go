@@ -178,7 +178,7 @@ func (f *Foreign) Recognise(ctx context.Context, recs []*collector.Record) (coll
 	f.run.After = f.sweep.settledCounters(ctx, f.srv.engine, f.run.Before, kept.finished())
 	f.files.closed = true
 	if err := f.files.records.Close(); err != nil {
-		return collector.Point{}, f.files.discard(err)
+		return collector.Point{}, f.files.rescue(err)
 	}
 	f.learn(recs)
 	p := collector.Recognise(f.run, recs)
@@ -221,7 +221,7 @@ func (f *Foreign) Complete(p collector.Point) (summary collector.Summary, setAsi
 		return summary, "", f.files.complete()
 	}
 	if isDiskError(err) {
-		return summary, "", f.files.discard(fmt.Errorf("cannot write the files of point %s: %w", f.Label, err))
+		return summary, "", f.files.rescue(fmt.Errorf("cannot write the files of point %s: %w", f.Label, err))
 	}
 	reason := fmt.Sprintf("its figures cannot be made: %v", err)
 	_, err = f.files.fail(reason, failuresOf(p))
@@ -247,7 +247,7 @@ func (f *Foreign) writeRecords(p collector.Point) error {
 	}
 	path := filepath.Join(f.files.partial, recordsName)
 	if err := errors.Join(p.WriteRecords(path, texts), os.Chmod(path, 0o640)); err != nil {
-		return f.files.discard(err)
+		return f.files.rescue(err)
 	}
 	return nil
 }

@@ -74,7 +74,7 @@ func (s *Sweep) drive(ctx context.Context, l *load, srv server, dir string) (out
 func (s *Sweep) closePoint(files *pointFiles, run collector.Run, l *load, o outcome, recs []*collector.Record) (pointResult, error) {
 	result := pointResult{point: l.point}
 	if err := files.finish(run); err != nil {
-		return result, files.discard(err)
+		return result, files.rescue(err)
 	}
 	reason := o.reason
 	if n := len(l.failed); n > 0 {
@@ -90,7 +90,7 @@ func (s *Sweep) closePoint(files *pointFiles, run collector.Run, l *load, o outc
 			return result, files.complete()
 		}
 		if isDiskError(err) {
-			return result, files.discard(fmt.Errorf("cannot write the files of point %s: %w", l.point.Name, err))
+			return result, files.rescue(fmt.Errorf("cannot write the files of point %s: %w", l.point.Name, err))
 		}
 		reason = fmt.Sprintf("its figures cannot be made: %v", err)
 	}

@@ -95,7 +95,7 @@ func TestWriteFails(t *testing.T) {
 	}
 }
 
-// A disk that fails ends the sweep.
+// A disk that fails ends the sweep; the records that it took are kept.
 func TestDiskFails(t *testing.T) {
 	s := newScripted(t, echo)
 	p := plan(t, s, Config{Concurrency: []string{"1", "2"}})
@@ -107,8 +107,11 @@ func TestDiskFails(t *testing.T) {
 	if err == nil || ExitCode(result, err) != 1 || !slices.Equal(result.NotRun, []string{"t0_c1", "t0_c2"}) {
 		t.Errorf("got %+v, %v; want an error and both points not run", result, err)
 	}
-	if got := entries(t, p.Config.SaveDir); len(got) != 0 {
-		t.Errorf("got %v, want nothing left behind", got)
+	if got, want := entries(t, p.Config.SaveDir), []string{"t0_c1.failed"}; !slices.Equal(got, want) {
+		t.Fatalf("got %v, want %v", got, want)
+	}
+	if dir := filepath.Join(p.Config.SaveDir, "t0_c1.failed"); !strings.Contains(err.Error(), dir) || !slices.Equal(entries(t, dir), []string{"error.json", "records.jsonl"}) {
+		t.Errorf("got %v in the folder, and the error %v; want the records, error.json and the folder's name", entries(t, dir), err)
 	}
 }
 
