@@ -69,7 +69,7 @@ const (
 	MissingNoUsage        = "no_usage_event"  // a stream without the usage event that carries the block
 	MissingError          = "error"           // an error status or an in-band error
 	MissingClientGone     = "client_gone"
-	MissingTruncated      = "truncated"    // the upstream died before the end
+	MissingTruncated      = "truncated"    // the upstream died, or the proxy was stopped, before the end
 	MissingNotReported    = "not_reported" // a whole answer without a block: statistics are off, or the server dropped them
 	MissingNotMeasured    = "not_measured" // a route or content that the tap does not read
 )
@@ -83,6 +83,7 @@ const (
 	ErrUpstreamProtocol = "upstream_protocol" // not HTTP
 	ErrTruncated        = "truncated"         // the answer ended before its end
 	ErrStalled          = "stalled"           // no event within the stall limit
+	ErrDrained          = "drained"           // the proxy was stopped, and cut what its drain time left over
 	ErrInBand           = "in_band_error"     // an error event after a 200
 	ErrHTTPStatus       = "http_status"       // status 400 or above
 	ErrNotFinished      = "not_finished"      // a clean end without a finish reason

@@ -49,7 +49,7 @@ func upstreamFailure(f *flight, stage string, err error) *failure {
 	case cause == errClientGone:
 		return &failure{status: 499, kind: collector.ErrClientGone, code: "client_gone", message: "client closed its connection before the answer"}
 	case cause == errDrained:
-		return &failure{status: fasthttp.StatusServiceUnavailable, kind: collector.ErrUpstreamReset, code: "draining", message: "proxy is shutting down"}
+		return &failure{status: fasthttp.StatusServiceUnavailable, kind: collector.ErrDrained, code: "draining", message: "proxy is shutting down"}
 	}
 	timeout := isTimeout(err)
 	switch {

@@ -351,7 +351,7 @@ func (s *Server) fillUnmeasured(rec *collector.Record) {
 	switch rec.ErrorKind {
 	case collector.ErrClientGone:
 		rec.SpecMissing = collector.MissingClientGone
-	case collector.ErrTruncated, collector.ErrStalled:
+	case collector.ErrTruncated, collector.ErrStalled, collector.ErrDrained:
 		rec.SpecMissing = collector.MissingTruncated
 	case "":
 		rec.SpecMissing = collector.MissingNotMeasured

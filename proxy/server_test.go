@@ -363,7 +363,7 @@ func TestDrain(t *testing.T) {
 			t.Errorf("finish %v: got error %v", finish, err)
 		}
 		wait(t, "shutdown", done)
-		want := map[bool]string{true: collector.ErrNotFinished, false: collector.ErrTruncated}[finish]
+		want := map[bool]string{true: collector.ErrNotFinished, false: collector.ErrDrained}[finish]
 		if rec := p.recs.next(t); rec.ErrorKind != want && !(finish && rec.ErrorKind == "") {
 			t.Errorf("finish %v: got kind %q, want %q", finish, rec.ErrorKind, want)
 		}

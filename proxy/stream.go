@@ -222,6 +222,10 @@ func (b *stream) clientFailed(err error) error {
 		return err
 	}
 	b.f.cancel(errClientGone)
+	if b.f.cancelled() == errDrained { // the client did not read what was left to it
+		b.finish(collector.ErrDrained, errDrained.Error())
+		return err
+	}
 	b.finish(collector.ErrClientGone, errClientGone.Error())
 	return err
 }
@@ -236,7 +240,7 @@ func (b *stream) upstreamFailed(w *countingWriter, err error) error {
 		b.finish(collector.ErrClientGone, cause.Error())
 		return err
 	case cause != nil:
-		b.finish(collector.ErrTruncated, cause.Error())
+		b.finish(collector.ErrDrained, cause.Error())
 		return err
 	}
 	_ = b.rest(w) // what is held came before the end

@@ -193,6 +193,7 @@
     upstream_protocol: 'what the engine sent is not HTTP',
     truncated: 'the answer broke off',
     stalled: 'no event within SPECTAP_STALL_TIMEOUT',
+    drained: 'the proxy was stopped before the end',
     in_band_error: 'an error event after status 200',
     http_status: 'the engine answered with status 400 or above',
     not_finished: 'the answer ended without a finish reason',

@@ -108,7 +108,7 @@ func outcome(rec *collector.Record) string {
 	case "":
 		return "ok"
 	case collector.ErrClientGone, collector.ErrUpstreamRefused, collector.ErrUpstreamReset, collector.ErrUpstreamTimeout,
-		collector.ErrUpstreamProtocol, collector.ErrTruncated, collector.ErrStalled, collector.ErrInBand,
+		collector.ErrUpstreamProtocol, collector.ErrTruncated, collector.ErrStalled, collector.ErrDrained, collector.ErrInBand,
 		collector.ErrHTTPStatus, collector.ErrNotFinished, collector.ErrRequestRejected, collector.ErrInternal:
 		return rec.ErrorKind
 	}

@@ -92,6 +92,8 @@ func TestStatus(t *testing.T) {
 	both(502, collector.ErrUpstreamProtocol, "protocol_error", "the engine's answer is not HTTP")
 	both(200, collector.ErrTruncated, "stream_truncated", "the answer was cut off before its end")
 	both(200, collector.ErrStalled, "stream_stalled", "no event within the stall limit")
+	both(200, collector.ErrDrained, "proxy_stopped", "the proxy was stopped before the answer's end")
+	both(503, collector.ErrDrained, "proxy_stopped", "the proxy was stopped before the answer's end")
 	both(200, collector.ErrInBand, "in_band_error", "an error event in the stream")
 	both(500, collector.ErrInternal, "internal", "a panic was recovered in the proxy")
 	both(0, "a kind of tomorrow", "_OTHER", "")

@@ -119,7 +119,7 @@ func (t *Tap) missing(r *collector.Record) string {
 	switch {
 	case r.ErrorKind == collector.ErrClientGone:
 		return collector.MissingClientGone
-	case r.ErrorKind == collector.ErrTruncated:
+	case r.ErrorKind == collector.ErrTruncated, r.ErrorKind == collector.ErrDrained:
 		return collector.MissingTruncated
 	case r.ErrorKind != "" && r.ErrorKind != collector.ErrNotFinished:
 		return collector.MissingError
