@@ -33,6 +33,7 @@ type flight struct {
 	client   net.Conn
 	watch    uint64 // number at the watcher; 0 when not armed
 	observed func(*collector.Record)
+	replaced []string    // names of the fields that the observer set or removed
 	finished atomic.Bool // the route's last event was passed on
 
 	mu     sync.Mutex

@@ -87,24 +87,22 @@ func hasName(line []byte, name string) bool {
 	return len(line) > len(name) && line[len(name)] == ':' && strings.EqualFold(string(line[:len(name)]), name)
 }
 
-// appendHead appends the head of the request as it goes upstream. Target and
-// header values are byte-exact; the framing is ours.
+// appendHead appends the head of the request as it goes upstream: target and
+// fields are the client's bytes, the version and the framing are ours.
 func (s *Server) appendHead(dst []byte, ctx *fasthttp.RequestCtx, f *flight, bodyLen int) []byte {
 	in := &ctx.Request.Header
-	out := fasthttp.AcquireRequest()
-	defer fasthttp.ReleaseRequest(out)
-	h := &out.Header
-	copyRequestHeaders(h, in, f.measured)
-	h.SetRequestURIBytes(append([]byte(s.to.base), originForm(in.RequestURI())...))
-	h.SetProtocol("HTTP/1.1")
-	h.ResetConnectionClose()
-	if len(h.Host()) == 0 {
-		h.SetHost(s.to.host)
+	dst = append(append(dst, in.Method()...), ' ')
+	dst = append(append(dst, s.to.base...), originForm(in.RequestURI())...)
+	dst = append(dst, " HTTP/1.1\r\n"...)
+	replaced := f.replaced
+	if len(in.Host()) == 0 {
+		dst = appendField(dst, fasthttp.HeaderHost, s.to.host)
+		replaced = append(replaced, fasthttp.HeaderHost)
 	}
-	if bodyLen > 0 || hasBody(in) {
-		h.SetContentLength(bodyLen)
+	if bodyLen == 0 && !hasBody(in) {
+		bodyLen = -1
 	}
-	return append(dst, h.Header()...)
+	return append(appendRequestFields(dst, in, f.measured, replaced, bodyLen), "\r\n"...)
 }
 
 // hasBody says whether the client framed a body, even an empty one.

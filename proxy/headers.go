@@ -3,45 +3,101 @@ package proxy
 import (
 	"bufio"
 	"bytes"
+	"iter"
+	"slices"
+	"strconv"
 
 	"github.com/valyala/fasthttp"
 )
 
-// copyRequestHeaders copies method, target and end-to-end fields of a request.
-// On tapped routes Accept-Encoding is left out, or the tap would see compressed
-// bytes. Content-Length and Transfer-Encoding are the caller's: it knows the
-// body. Names are normalised by fasthttp, known fields move first; order and
-// duplicates stay otherwise.
-func copyRequestHeaders(dst, src *fasthttp.RequestHeader, tapped bool) {
-	dst.SetMethodBytes(src.Method())
-	dst.SetRequestURIBytes(src.RequestURI())
-	dst.SetNoDefaultContentType(true)
-	named := src.PeekAll(fasthttp.HeaderConnection)
-	for key, value := range src.All() {
-		if hopByHop(key) || namedBy(named, key) || isField(key, fasthttp.HeaderExpect) ||
-			tapped && isField(key, fasthttp.HeaderAcceptEncoding) {
-			continue
+// appendRequestFields appends a request's fields as they go upstream: the
+// client's own lines, in its order and spelling. Left out are those of its
+// connection, those in replaced, and on tapped routes Accept-Encoding, or the tap
+// would see compressed bytes. The framing becomes a Content-Length in its place;
+// length below 0 is no body.
+func appendRequestFields(dst []byte, src *fasthttp.RequestHeader, tapped bool, replaced []string, length int) []byte {
+	var named [][]byte
+	for name, value := range lines(src.RawHeaders()) {
+		if isField(name, fasthttp.HeaderConnection) {
+			named = append(named, value)
 		}
-		dst.AddBytesKV(key, value)
+	}
+	for name, value := range lines(src.RawHeaders()) {
+		switch {
+		case isField(name, fasthttp.HeaderContentLength), isField(name, fasthttp.HeaderTransferEncoding):
+			if length >= 0 {
+				dst = appendLength(dst, name, length)
+				length = -1
+			}
+		case hopByHop(name), namedBy(named, name), isField(name, fasthttp.HeaderExpect),
+			tapped && isField(name, fasthttp.HeaderAcceptEncoding),
+			slices.ContainsFunc(replaced, func(other string) bool { return isField(name, other) }):
+		default:
+			dst = append(append(append(append(dst, name...), ':'), value...), "\r\n"...)
+		}
+	}
+	for _, name := range replaced {
+		if value := src.Peek(name); len(value) > 0 {
+			dst = appendField(dst, name, string(value))
+		}
+	}
+	if length >= 0 {
+		dst = appendLength(dst, nil, length)
+	}
+	return dst
+}
+
+// appendLength keeps the client's spelling of the name.
+func appendLength(dst, name []byte, length int) []byte {
+	if !isField(name, fasthttp.HeaderContentLength) {
+		name = []byte(fasthttp.HeaderContentLength)
+	}
+	return appendField(dst, string(name), strconv.Itoa(length))
+}
+
+func appendField(dst []byte, name, value string) []byte {
+	return append(append(append(append(dst, name...), ": "...), value...), "\r\n"...)
+}
+
+// lines yields the fields of a raw head: name, and what stands between colon and line end.
+func lines(raw []byte) iter.Seq2[[]byte, []byte] {
+	return func(yield func(name, value []byte) bool) {
+		for line := range bytes.SplitSeq(raw, []byte{'\n'}) {
+			name, value, ok := bytes.Cut(bytes.TrimSuffix(line, []byte{'\r'}), []byte{':'})
+			if ok && !yield(name, value) {
+				return
+			}
+		}
 	}
 }
 
-// copyResponseHeaders copies status and end-to-end fields of a response.
-// Content-Length and Transfer-Encoding are the caller's. The upstream's Date
-// stays where the server of dst writes none (Server.NoDefaultDate).
+// copyResponseHeaders copies status and end-to-end fields of a response. Names
+// keep their spelling and fields their order, but for the few that fasthttp has
+// places for. Content-Length and Transfer-Encoding are the caller's. fasthttp's
+// setters leave Date to its server, only its parser stores one: so the head is
+// written and parsed.
 func copyResponseHeaders(dst, src *fasthttp.ResponseHeader) {
-	setDate(dst, src.Peek(fasthttp.HeaderDate))
-	dst.SetStatusCode(src.StatusCode())
-	dst.SetStatusMessage(src.StatusMessage())
-	dst.SetNoDefaultContentType(true)
 	src.SetNoDefaultContentType(true) // or All invents one
-	named := src.PeekAll(fasthttp.HeaderConnection)
-	for key, value := range src.All() {
-		if hopByHop(key) || namedBy(named, key) {
-			continue
+	head := append([]byte("HTTP/1.1 "), strconv.Itoa(src.StatusCode())...)
+	head = append(append(append(head, ' '), src.StatusMessage()...), "\r\nContent-Length: 0\r\n"...)
+	var named [][]byte
+	for name, value := range src.All() {
+		if isField(name, fasthttp.HeaderConnection) {
+			named = append(named, value)
 		}
-		dst.AddBytesKV(key, value)
 	}
+	for name, value := range src.All() {
+		if !hopByHop(name) && !namedBy(named, name) {
+			head = appendField(head, string(name), string(value))
+		}
+	}
+	head = append(head, "\r\n"...)
+	dst.DisableNormalizing()
+	dst.SetNoDefaultContentType(true)
+	if err := dst.Read(bufio.NewReaderSize(bytes.NewReader(head), len(head))); err != nil {
+		panic("BUG: cannot read the head of an answer again: " + err.Error())
+	}
+	dst.Del(fasthttp.HeaderContentLength)
 }
 
 // methodOf returns a request's method where it is a known one. Another one can
@@ -76,20 +132,6 @@ func traceparentOf(h *fasthttp.RequestHeader) string {
 		}
 	}
 	return string(v)
-}
-
-// setDate empties h but for a Date, and does nothing without one. fasthttp's
-// setters leave Date to its server; only its parser stores one.
-func setDate(h *fasthttp.ResponseHeader, date []byte) {
-	if len(date) == 0 {
-		return
-	}
-	head := append([]byte("HTTP/1.1 200 OK\r\nContent-Length: 0\r\nDate: "), date...)
-	head = append(head, "\r\n\r\n"...)
-	if err := h.Read(bufio.NewReaderSize(bytes.NewReader(head), len(head))); err != nil {
-		return // a date that no parser takes is not worth a failed request
-	}
-	h.Del(fasthttp.HeaderContentLength)
 }
 
 // hopByHop reports whether a field is for one connection only (RFC 9110 section

@@ -10,28 +10,29 @@ import (
 	"github.com/valyala/fasthttp/fasthttputil"
 )
 
-func TestCopyRequestHeaders(t *testing.T) {
-	f := func(tapped bool, raw, want string) {
+func TestRequestFields(t *testing.T) {
+	f := func(tapped bool, replaced []string, length int, raw, want string) {
 		t.Helper()
-		var src, dst fasthttp.RequestHeader
-		if err := src.Read(bufio.NewReader(strings.NewReader(strings.ReplaceAll(raw, "\n", "\r\n") + "\r\n"))); err != nil {
+		var src fasthttp.RequestHeader
+		if err := src.Read(bufio.NewReader(strings.NewReader("GET / HTTP/1.1\r\n" + strings.ReplaceAll(raw, "\n", "\r\n") + "\r\n"))); err != nil {
 			t.Fatal(err)
 		}
-		copyRequestHeaders(&dst, &src, tapped)
-		if got := strings.ReplaceAll(dst.String(), "\r\n", "\n"); got != want+"\n" {
-			t.Errorf("%q:\n got %q\nwant %q", raw, got, want+"\n")
+		for _, name := range replaced {
+			src.Set(name, "ours")
+		}
+		got := strings.ReplaceAll(string(appendRequestFields(nil, &src, tapped, replaced, length)), "\r\n", "\n")
+		if got != want {
+			t.Errorf("%q:\n got %q\nwant %q", raw, got, want)
 		}
 	}
-	f(true, "GET /a//b%2Fc?x=1 HTTP/1.1\nHost: h\n", "GET /a//b%2Fc?x=1 HTTP/1.1\nHost: h\n") // no User-Agent, no Content-Type
-	f(true, "GET / HTTP/1.1\nHost: h\nX-Request-Id: a b\nAccept: 1\nX-A: 1\nX-A: 2\n", "GET / HTTP/1.1\nHost: h\nX-Request-Id: a b\nAccept: 1\nX-A: 1\nX-A: 2\n")
-	f(true, "GET / HTTP/1.1\nHost: h\nConnection: keep-alive, x-hop\nX-Hop: 1\nKeep-Alive: 5\nTE: trailers\nUpgrade: h2c\nProxy-Authorization: a\nProxy-Connection: b\n",
-		"GET / HTTP/1.1\nHost: h\n")
-	f(true, "GET / HTTP/1.1\nHost: h\nConnection: close\nAccept-Encoding: gzip\n", "GET / HTTP/1.1\nHost: h\n")
-	f(false, "GET / HTTP/1.1\nHost: h\nAccept-Encoding: gzip\n", "GET / HTTP/1.1\nHost: h\nAccept-Encoding: gzip\n")
-	f(true, "GET / HTTP/1.0\nHost: h\nCookie: a=b; c=d\nAuthorization: Bearer x\nbaggage: k=v\n", "GET / HTTP/1.1\nHost: h\nAuthorization: Bearer x\nBaggage: k=v\nCookie: a=b; c=d\n")
-	f(true, "POST / HTTP/1.1\nHost: h\nContent-Length: 5\n", "POST / HTTP/1.1\nHost: h\n") // no Content-Type
-	f(true, "POST / HTTP/1.1\nHost: h\nContent-Type: application/json; charset=utf-8\nContent-Length: 5\nExpect: 100-continue\nTrailer: X-T\n",
-		"POST / HTTP/1.1\nHost: h\nContent-Type: application/json; charset=utf-8\n") // the caller sets the length
+	same := "x-REQUEST-id: a b\nhost: h\nAccept:1\nX-A:  1 \nUser-Agent: u\nX-Empty:\nx-a: 2\ncookie: a=b;  c=d\nbaggage: k=v\nCookie: e\n"
+	f(true, nil, -1, same, same) // order, case, spaces, duplicates
+	f(true, nil, -1, "Host: h\nConnection: keep-alive, x-hop\nConnection: close,X-Hip\nx-hip: 1\nX-Hop: 1\nKeep-Alive: 5\nTE: trailers\nUpgrade: h2c\nProxy-Authorization: a\nProxy-Connection: b\n", "Host: h\n")
+	f(true, nil, -1, "Host: h\nAccept-Encoding: gzip\n", "Host: h\n")
+	f(false, nil, -1, "Host: h\naccept-encoding: gzip\n", "Host: h\naccept-encoding: gzip\n")
+	f(true, nil, 7, "Host: h\ncontent-length: 5\nContent-Type: a\nExpect: 100-continue\nTrailer: X-T\n", "Host: h\ncontent-length: 7\nContent-Type: a\n")
+	f(true, nil, 0, "Host: h\nTransfer-Encoding: chunked\nX: 1\n", "Host: h\nContent-Length: 0\nX: 1\n")
+	f(true, []string{"traceparent", "b3"}, -1, "TraceParent: a\nHost: h\ntraceparent: b\n", "Host: h\ntraceparent: ours\nb3: ours\n")
 }
 
 // Through a real server, because it adds fields of its own.
@@ -39,6 +40,7 @@ func TestCopyResponseHeaders(t *testing.T) {
 	f := func(raw, want string) {
 		t.Helper()
 		var src fasthttp.ResponseHeader
+		src.DisableNormalizing()
 		if err := src.Read(bufio.NewReader(strings.NewReader(strings.ReplaceAll(raw, "\n", "\r\n") + "\r\n"))); err != nil {
 			t.Fatal(err)
 		}
@@ -52,6 +54,9 @@ func TestCopyResponseHeaders(t *testing.T) {
 		"HTTP/1.1 418 Short And Stout\nContent-Length: 0\nX-A: 1\nX-A: 2\nSet-Cookie: a=1; Path=/\nSet-Cookie: b=2\n") // no Server, Date or Content-Type
 	f("HTTP/1.1 200 OK\nConnection: close, x-hop\nX-Hop: 1\nKeep-Alive: timeout=5\nTransfer-Encoding: chunked\nTrailer: X-T\nProxy-Authenticate: b\nUpgrade: x\nX-Request-Id: r\n",
 		"HTTP/1.1 200 OK\nContent-Length: 0\nX-Request-Id: r\n")
+	f("HTTP/1.1 200 OK\nx-b: 1\ndate: Mon, 30 Nov 2026 06:00:00 GMT\nserver: uvicorn\nX-a:\nx-B: 2\ncontent-length: 7\n", // case and order
+		"HTTP/1.1 200 OK\nServer: uvicorn\nContent-Length: 0\nx-b: 1\ndate: Mon, 30 Nov 2026 06:00:00 GMT\nX-a: \nx-B: 2\n")
+	f("HTTP/1.1 200 OK\nconnection: x-hop\nCONNECTION: x-hip\nx-hip: 1\nX-Hop: 1\ncontent-length: 0\n", "HTTP/1.1 200 OK\nContent-Length: 0\n")
 }
 
 // served returns the head that a client of ours gets for an upstream's head.

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bytes"
+	"slices"
 
 	"github.com/valyala/fasthttp"
 
@@ -21,7 +22,7 @@ func (s *Server) begin(ctx *fasthttp.RequestCtx, f *flight) {
 			f.observed = nil
 		}
 	}()
-	f.observed = s.Observer.Begin(f.rec, upstreamHeaders{&ctx.Request.Header})
+	f.observed = s.Observer.Begin(f.rec, upstreamHeaders{&ctx.Request.Header, &f.replaced})
 	f.rec.Traceparent = traceparentOf(&ctx.Request.Header)
 }
 
@@ -40,7 +41,10 @@ func (s *Server) observed(f *flight) {
 }
 
 // upstreamHeaders implements collector.Headers.
-type upstreamHeaders struct{ h *fasthttp.RequestHeader }
+type upstreamHeaders struct {
+	h        *fasthttp.RequestHeader
+	replaced *[]string
+}
 
 // Get returns a field's value; of several fields of a name, the list of all (RFC 9110 section 5.2).
 func (u upstreamHeaders) Get(name string) string {
@@ -49,6 +53,9 @@ func (u upstreamHeaders) Get(name string) string {
 
 // Set replaces all fields of a name; an empty value removes them.
 func (u upstreamHeaders) Set(name, value string) {
+	if !slices.Contains(*u.replaced, name) {
+		*u.replaced = append(*u.replaced, name)
+	}
 	u.h.Del(name)
 	if value != "" {
 		u.h.Set(name, value)

@@ -145,6 +145,7 @@ func (x *exchange) readHead(wait time.Duration) error {
 	for {
 		x.head.Reset()
 		x.head.SetNoDefaultContentType(true)
+		x.head.DisableNormalizing() // names go on as the engine spells them
 		err := x.head.Read(x.br)
 		if small := new(fasthttp.ErrSmallBuffer); errors.As(err, &small) && x.br.Size() < headLimit {
 			x.grow()
