@@ -20,8 +20,9 @@ var arrows = map[string]struct{ ours, outside []string }{
 		ours:    []string{"spectap/collector"},
 		outside: []string{"github.com/rs/zerolog", "github.com/prometheus/client_golang/", "github.com/prometheus/otlptranslator", "go.opentelemetry.io/"},
 	},
-	"spectap/proxy/tap":      {ours: []string{"spectap/collector"}},
-	"spectap/proxy/fakevllm": {},
+	"spectap/collector/upload": {ours: []string{"spectap/collector"}, outside: []string{"github.com/minio/minio-go/"}},
+	"spectap/proxy/tap":        {ours: []string{"spectap/collector"}},
+	"spectap/proxy/fakevllm":   {},
 	"spectap/proxy": {
 		ours:    []string{"spectap/collector", "spectap/proxy/tap"},
 		outside: []string{"github.com/valyala/fasthttp", "github.com/rs/zerolog", "golang.org/x/sys/unix"},
@@ -32,7 +33,7 @@ var arrows = map[string]struct{ ours, outside []string }{
 	},
 	"spectap/cmd/fakevllm": {ours: []string{"spectap/proxy/fakevllm"}, outside: []string{"github.com/spf13/pflag", "github.com/spf13/cobra"}},
 	"spectap/cmd/spectap": {
-		ours: []string{"spectap/collector", "spectap/collector/live", "spectap/collector/telemetry", "spectap/proxy", "spectap/proxy/fakevllm", "spectap/sweep"},
+		ours: []string{"spectap/collector", "spectap/collector/live", "spectap/collector/telemetry", "spectap/collector/upload", "spectap/proxy", "spectap/proxy/fakevllm", "spectap/sweep"},
 		outside: []string{
 			"github.com/caarlos0/env/v11", "github.com/rs/zerolog", "github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/sys/unix", "golang.org/x/term",
 			"go.yaml.in/yaml/v4",

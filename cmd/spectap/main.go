@@ -83,7 +83,7 @@ func (p program) root() *cobra.Command {
 	root.SetErr(p.stderr)
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetGlobalNormalizationFunc(dashes)
-	root.AddCommand(p.demoCommand(), p.proxyCommand(), p.sweepCommand(), p.collectCommand(), p.execCommand(), p.launchCommand(), p.checkCommand(), p.versionCommand())
+	root.AddCommand(p.demoCommand(), p.proxyCommand(), p.sweepCommand(), p.collectCommand(), p.execCommand(), p.launchCommand(), p.checkCommand(), p.uploadCommand(), p.versionCommand())
 	return root
 }
 
