@@ -73,7 +73,9 @@ func (c *Cutter) Feed(dst, in []byte) []byte {
 		at += n
 		c.sent, c.line, c.scan, c.tried, c.passing = 0, 0, 0, 0, false
 	}
-	c.part = append(c.part[:0], b[at:]...)
+	if at > 0 || len(c.part) == 0 { // else b is part, and moving it at each read would make long events quadratic
+		c.part = append(c.part[:0], b[at:]...)
+	}
 	return c.early(dst)
 }
 
