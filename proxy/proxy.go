@@ -220,6 +220,7 @@ func (s *Server) answer(ctx *fasthttp.RequestCtx, f *flight, x *exchange) {
 		b.left = int64(x.head.ContentLength())
 		if b.cutter == nil { // what is cut has another length
 			size = x.head.ContentLength()
+			b.sized = true
 		}
 	case untilClose:
 		x.head.SetConnectionClose()

@@ -21,6 +21,7 @@ type stream struct {
 	x       *exchange
 	framing framing
 	left    int64 // of a body with a length
+	sized   bool  // the client gets that length, too
 	chunks  dechunker
 	tap     *tap.Tap // nil where nothing is measured, or after a panic
 	cutter  *cutting // nil where nothing was injected
@@ -59,6 +60,9 @@ func (b *stream) WriteTo(w io.Writer) (n int64, err error) {
 			b.finish(collector.ErrInternal, "a panic was recovered")
 		}
 	}()
+	if b.sized {
+		w = b.f.client // fasthttp collects 4 KiB of a body with a length: late, and lost where it is cut
+	}
 	cw := countingWriter{w: w}
 	err = b.pass(&cw)
 	return cw.n, err
