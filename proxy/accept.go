@@ -17,13 +17,17 @@ const acceptPause = time.Second
 // cut every live stream.
 type patientListener struct {
 	net.Listener
-	log zerolog.Logger
+	log     zerolog.Logger
+	silence time.Duration // limitSilence of each connection
 }
 
 // Accept implements net.Listener.
 func (l patientListener) Accept() (net.Conn, error) {
 	for pause := 5 * time.Millisecond; ; pause = min(2*pause, acceptPause) {
 		c, err := l.Listener.Accept()
+		if err == nil {
+			limitSilence(c, l.silence)
+		}
 		if err == nil || !passes(err) {
 			return c, err
 		}

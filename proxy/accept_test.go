@@ -31,13 +31,13 @@ func (l *scriptedListener) Accept() (net.Conn, error) {
 func TestAcceptGoesOn(t *testing.T) {
 	wrapped := &net.OpError{Op: "accept", Err: syscall.EMFILE}
 	l := &scriptedListener{errs: []error{wrapped, syscall.ECONNABORTED}}
-	c, err := patientListener{l, zerolog.Nop()}.Accept()
+	c, err := patientListener{Listener: l, log: zerolog.Nop()}.Accept()
 	if err != nil || c == nil {
 		t.Fatalf("got %v, %v; want a connection", c, err)
 	}
 	_ = c.Close()
 	l.errs = []error{net.ErrClosed}
-	if _, err := (patientListener{l, zerolog.Nop()}).Accept(); !errors.Is(err, net.ErrClosed) {
+	if _, err := (patientListener{Listener: l, log: zerolog.Nop()}).Accept(); !errors.Is(err, net.ErrClosed) {
 		t.Errorf("got %v, want %v", err, net.ErrClosed)
 	}
 }

@@ -44,6 +44,7 @@ type Config struct {
 	ConnectTimeout time.Duration `env:"SPECTAP_CONNECT_TIMEOUT" envDefault:"5s" unit:"duration" help:"limit of one connection attempt to the engine"`
 	HeadTimeout    time.Duration `env:"SPECTAP_HEAD_TIMEOUT" envDefault:"0s" unit:"duration, 0 = none" help:"limit of the wait for the response head"`
 	IdleTimeout    time.Duration `env:"SPECTAP_IDLE_TIMEOUT" envDefault:"120s" unit:"duration" help:"how long an idle client connection is kept"`
+	ClientTimeout  time.Duration `env:"SPECTAP_CLIENT_TIMEOUT" envDefault:"120s" unit:"duration, 0 = the system's" help:"close a client's connection that acknowledges nothing for so long: its host or its network is gone, or it reads nothing of an answer"`
 	UpstreamIdle   time.Duration `env:"SPECTAP_UPSTREAM_IDLE" envDefault:"3s" unit:"duration" help:"how long an idle connection to the engine is kept; vLLM closes its own after 5 s"`
 	DrainTimeout   time.Duration `env:"SPECTAP_DRAIN_TIMEOUT" envDefault:"30s" unit:"duration" help:"how long running requests may go on after a stop signal"`
 	MaxBodyBytes   int           `env:"SPECTAP_MAX_BODY_BYTES" envDefault:"268435456" unit:"bytes" help:"largest request body"`
@@ -128,6 +129,7 @@ func (c Config) validateParameters(v *validation) {
 }
 
 func (c Config) validateLimits(v *validation) {
+	v.atLeast("SPECTAP_CLIENT_TIMEOUT", c.ClientTimeout, 0)
 	v.atLeast("SPECTAP_STALL_TIMEOUT", c.StallTimeout, 0)
 	v.atLeast("SPECTAP_CONNECT_TIMEOUT", c.ConnectTimeout, time.Millisecond)
 	v.atLeast("SPECTAP_HEAD_TIMEOUT", c.HeadTimeout, 0)

@@ -99,11 +99,8 @@ func (want outcome) check(t *testing.T, c *client, p *stack) {
 func (p *stack) atBase(t testing.TB, idle int) {
 	t.Helper()
 	eventually(t, "nothing is left of the requests", func() bool {
-		p.watcher.mu.Lock()
-		watched := len(p.watcher.flights)
-		p.watcher.mu.Unlock()
 		st := p.Status()
-		return st.InFlight == 0 && st.ClientConnections == 0 && st.IdleUpstream == idle && watched == 0
+		return st.InFlight == 0 && st.ClientConnections == 0 && st.IdleUpstream == idle && p.watches() == 0
 	})
 }
 

@@ -35,7 +35,7 @@ func (s *Server) Serve(ln net.Listener) error {
 		return ln.Close()
 	}
 	s.probe.start()
-	if err := s.http.Serve(patientListener{ln, s.log}); err != nil && !s.stopping.Load() {
+	if err := s.http.Serve(patientListener{ln, s.log, s.cfg.ClientTimeout}); err != nil && !s.stopping.Load() {
 		return fmt.Errorf("cannot serve on %q: %w", ln.Addr(), err)
 	}
 	return nil
