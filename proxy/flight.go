@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/valyala/fasthttp"
+
 	"spectap/collector"
 	"spectap/proxy/tap"
 )
@@ -32,6 +34,8 @@ type flight struct {
 	sent     Request   // what Policy made of it
 	client   net.Conn
 	watch    uint64 // number at the watcher; 0 when not armed
+	upgrade  bool   // the client asked for a WebSocket
+	hints    bool   // the client understands interim answers
 	observed func(*collector.Record)
 	replaced []string    // names of the fields that the observer set or removed
 	finished atomic.Bool // the route's last event was passed on
@@ -82,6 +86,15 @@ func (f *flight) setReadDeadline(c net.Conn, d time.Time) error {
 		return nil
 	}
 	return c.SetReadDeadline(d)
+}
+
+// interim passes an interim answer on, to a client that can have one (RFC 9110
+// section 15.2). A 100 is for who asked for it: fasthttp did that already. Whether
+// the client takes it does not matter; the watcher notices one that left.
+func (f *flight) interim(h *fasthttp.ResponseHeader) {
+	if f.hints && h.StatusCode() != fasthttp.StatusContinue {
+		_, _ = f.client.Write(appendInterim(nil, h))
+	}
 }
 
 // cancelled returns why the flight was cancelled, or nil.
@@ -174,21 +187,37 @@ func (fs *flights) count() int {
 	return len(fs.all)
 }
 
+// wait returns when there is no flight, or ctx has ended.
+func (fs *flights) wait(ctx context.Context) {
+	fs.mu.Lock()
+	empty := fs.whenEmpty()
+	fs.mu.Unlock()
+	select {
+	case <-empty:
+	case <-ctx.Done():
+	}
+}
+
+// whenEmpty returns a channel that is closed when all flights have ended.
+func (fs *flights) whenEmpty() <-chan struct{} {
+	if len(fs.all) == 0 {
+		done := make(chan struct{})
+		close(done)
+		return done
+	}
+	if fs.empty == nil {
+		fs.empty = make(chan struct{})
+	}
+	return fs.empty
+}
+
 // cancelAll cancels every flight, running or to come, and returns a channel that is closed when all have ended.
 func (fs *flights) cancelAll(cause error) <-chan struct{} {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	fs.cause = cause
-	done := make(chan struct{})
-	if len(fs.all) == 0 {
-		close(done)
-		return done
-	}
-	if fs.empty == nil {
-		fs.empty = done
-	}
 	for f := range fs.all {
 		f.cancel(cause)
 	}
-	return fs.empty
+	return fs.whenEmpty()
 }

@@ -46,8 +46,6 @@ func refusal(ctx *fasthttp.RequestCtx) *failure {
 		return reject(fasthttp.StatusHTTPVersionNotSupported, "http_version", "only HTTP/1.1 and HTTP/1.0 are understood")
 	case string(h.Method()) == fasthttp.MethodConnect:
 		return reject(fasthttp.StatusNotImplemented, "not_implemented", "CONNECT is not supported")
-	case h.ConnectionUpgrade() && len(h.Peek("Upgrade")) > 0:
-		return reject(fasthttp.StatusNotImplemented, "not_implemented", "connection upgrades (WebSocket) are not supported; connect to the engine directly")
 	}
 	return ambiguous(h.RawHeaders())
 }
@@ -92,8 +90,11 @@ func hasName(line []byte, name string) bool {
 func (s *Server) appendHead(dst []byte, ctx *fasthttp.RequestCtx, f *flight, bodyLen int) []byte {
 	in := &ctx.Request.Header
 	dst = append(append(dst, in.Method()...), ' ')
-	dst = append(append(dst, s.to.base...), originForm(in.RequestURI())...)
-	dst = append(dst, " HTTP/1.1\r\n"...)
+	target := originForm(in.RequestURI())
+	if string(target) != "*" { // the whole server has no path
+		dst = append(dst, s.to.base...)
+	}
+	dst = append(append(dst, target...), " HTTP/1.1\r\n"...)
 	replaced := f.replaced
 	if len(in.Host()) == 0 {
 		dst = appendField(dst, fasthttp.HeaderHost, s.to.host)
@@ -102,7 +103,11 @@ func (s *Server) appendHead(dst []byte, ctx *fasthttp.RequestCtx, f *flight, bod
 	if bodyLen == 0 && !hasBody(in) {
 		bodyLen = -1
 	}
-	return append(appendRequestFields(dst, in, f.measured, replaced, bodyLen), "\r\n"...)
+	dst = appendRequestFields(dst, in, f.measured, replaced, bodyLen)
+	if f.upgrade {
+		dst = appendUpgrade(dst, in.Peek(fasthttp.HeaderUpgrade))
+	}
+	return append(dst, "\r\n"...)
 }
 
 // hasBody says whether the client framed a body, even an empty one.

@@ -45,6 +45,7 @@ type Server struct {
 	cutters  sync.Pool // *cutting
 	buffers  sync.Pool // *[]byte for request heads and bodies
 	flights  flights
+	waiting  waitingRelays
 	counts   counts
 	probe    *prober
 
@@ -93,6 +94,7 @@ func (s *Server) Engine() Engine { return s.engine.Load().(Engine) }
 // body of the answer follows in stream.WriteTo, on the same goroutine, after
 // handle has returned.
 func (s *Server) handle(ctx *fasthttp.RequestCtx) {
+	_ = ctx.SetWriteDeadline(time.Time{}) // so that fasthttp writes this answer before it takes a pipelined request up
 	f := s.takeOff(ctx)
 	defer s.recovered(ctx, f)
 	if no := refusal(ctx); no != nil {
@@ -112,6 +114,10 @@ func (s *Server) handle(ctx *fasthttp.RequestCtx) {
 	x, err := s.roundTrip(f, *buf, body)
 	if err != nil {
 		s.fail(ctx, f, err)
+		return
+	}
+	if x.head.StatusCode() == fasthttp.StatusSwitchingProtocols {
+		s.relay(ctx, f, x)
 		return
 	}
 	s.answer(ctx, f, x)
@@ -135,6 +141,7 @@ func (s *Server) takeOff(ctx *fasthttp.RequestCtx) *flight {
 	f.route = tap.RouteOf(f.rec.Path)
 	f.rec.Route = routeName(f.rec, f.route)
 	f.measured = f.rec.Route != ""
+	f.upgrade, f.hints = upgrades(h), h.IsHTTP11()
 	s.flights.add(f)
 	s.counts.requests.Add(1)
 	return f
@@ -207,6 +214,10 @@ func (s *Server) answer(ctx *fasthttp.RequestCtx, f *flight, x *exchange) {
 	resp.ImmediateHeaderFlush = true
 	resp.Header.SetNoDefaultContentType(true)
 	copyResponseHeaders(&resp.Header, &x.head)
+	if to := upgradeOf(&x.head); len(to) > 0 && f.rec.Status == fasthttp.StatusUpgradeRequired {
+		resp.Header.Set(fasthttp.HeaderConnection, "Upgrade") // it has to say to what (RFC 9110 section 15.5.22)
+		resp.Header.SetBytesV(fasthttp.HeaderUpgrade, to)
+	}
 	size := -1
 	switch b.framing {
 	case noBody:

@@ -26,6 +26,7 @@ func (s *Server) server() *fasthttp.Server {
 		NoDefaultContentType:         true,
 		DisablePreParseMultipartForm: true,
 		CloseOnShutdown:              true,
+		ConnState:                    s.connState,
 	}
 }
 
@@ -47,6 +48,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	s.stopping.Store(true)
 	s.serving.close()
 	err := s.http.ShutdownWithContext(ctx)
+	s.flights.wait(ctx) // for relays: fasthttp no longer counts them
 	s.stopOnce.Do(func() {
 		<-s.flights.cancelAll(errDrained)
 		s.probe.stop()

@@ -137,7 +137,6 @@ func TestRefused(t *testing.T) {
 	f(400, "spectap_bad_request", "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n")
 	f(400, "spectap_bad_request", "POST / HTTP/1.1\r\nHost: h\r\nX: a\r\n canary\r\nContent-Length: 0\r\n\r\n")
 	f(505, "spectap_http_version", "GET / HTTP/1.2\r\nHost: h\r\n\r\n")
-	f(501, "spectap_not_implemented", "GET /v1/realtime HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
 	f(501, "spectap_not_implemented", "CONNECT h:1 HTTP/1.1\r\nHost: h\r\n\r\n")
 	if n := up.requests.Load(); n != 0 {
 		t.Errorf("got %d upstream requests, want none", n)

@@ -103,7 +103,7 @@ func (s *Server) try(f *flight, n int, head, body []byte) (x *exchange, a attemp
 	if writeErr != nil {
 		wait = earlyAnswer
 	}
-	if err = x.readHead(wait); err == nil {
+	if err = x.readHead(f, wait); err == nil {
 		if writeErr != nil {
 			x.head.SetConnectionClose()
 		}
@@ -135,8 +135,9 @@ func (s *Server) write(c *upConn, head, body []byte) error {
 	return err
 }
 
-// readHead reads the head of the final answer and skips interim ones. wait 0 is no limit.
-func (x *exchange) readHead(wait time.Duration) error {
+// readHead reads the head of the final answer, or of the upgrade that was asked
+// for, and passes interim ones on. wait 0 is no limit.
+func (x *exchange) readHead(f *flight, wait time.Duration) error {
 	if wait > 0 {
 		if err := x.conn.SetReadDeadline(time.Now().Add(wait)); err != nil {
 			return err
@@ -154,12 +155,14 @@ func (x *exchange) readHead(wait time.Duration) error {
 		if err != nil {
 			return err
 		}
-		if x.head.StatusCode() == fasthttp.StatusSwitchingProtocols {
+		code := x.head.StatusCode()
+		if code == fasthttp.StatusSwitchingProtocols && !f.upgrade {
 			return errors.New("unexpected upgrade")
 		}
-		if x.head.StatusCode() >= 200 {
+		if code >= 200 || code == fasthttp.StatusSwitchingProtocols {
 			break
 		}
+		f.interim(&x.head)
 	}
 	if wait > 0 {
 		return x.conn.SetReadDeadline(time.Time{})
