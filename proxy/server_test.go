@@ -67,15 +67,16 @@ func TestTransparent(t *testing.T) {
 		view := func(addr string) (string, string) {
 			c := connect(t, addr)
 			c.send(request)
-			resp := c.answer(method)
-			for resp.StatusCode < 200 { // interim answers stay between engine and proxy
+			resp, interim := c.answer(method), ""
+			for resp.StatusCode < 200 {
+				interim += fmt.Sprintln(resp.Status, resp.Header)
 				resp = c.answer(method)
 			}
 			text := body(t, resp)
 			resp.Header.Del("Connection")
 			mu.Lock()
 			defer mu.Unlock()
-			return fmt.Sprint(resp.Status, resp.Header, resp.ContentLength, resp.TransferEncoding, text), seen[target]
+			return fmt.Sprint(interim, resp.Status, resp.Header, resp.ContentLength, resp.TransferEncoding, text), seen[target]
 		}
 		wantClient, wantEngine := view(up.ln.Addr().String())
 		gotClient, gotEngine := view(p.addr)
