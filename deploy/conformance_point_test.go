@@ -14,14 +14,15 @@ import (
 // realRecord is what these tests read of a line of records.jsonl.
 type realRecord struct {
 	record
-	Schema      string `json:"schema"`
-	Path        string `json:"path"`
-	Stream      bool   `json:"stream"`
-	RequestID   string `json:"x_request_id"`
-	SpecMissing string `json:"spec_missing"`
-	ErrorKind   string `json:"error_kind"`
-	SetApart    string `json:"set_apart"`
-	Finish      string `json:"finish_reason"`
+	Schema      string   `json:"schema"`
+	Path        string   `json:"path"`
+	Stream      bool     `json:"stream"`
+	RequestID   string   `json:"x_request_id"`
+	SpecMissing string   `json:"spec_missing"`
+	ErrorKind   string   `json:"error_kind"`
+	SetApart    string   `json:"set_apart"`
+	Finish      string   `json:"finish_reason"`
+	Injected    []string `json:"injected"`
 }
 
 // realPoint is a point of a real client in front of a real server.
