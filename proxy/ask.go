@@ -15,9 +15,10 @@ type Asked struct {
 
 // asks reports whether usage can be asked for at all: a stream is a must (vLLM
 // answers 400 otherwise), and with several choices no statistics would come
-// while every finish event carries a fingerprint of its own.
-func (p Policy) asks(route tap.Route, engine Engine, req Request) bool {
-	return (p.Measure == MeasureUsage || p.Measure == MeasureTokens) &&
+// while every finish event carries a fingerprint of its own. A request without
+// messages or prompt is refused, by vLLM with the number of its members.
+func (p Policy) asks(route tap.Route, engine Engine, req Request, sent members) bool {
+	return sent.any("messages", "prompt", "prompt_embeds") && (p.Measure == MeasureUsage || p.Measure == MeasureTokens) &&
 		(route == tap.RouteChat || route == tap.RouteCompletions) &&
 		req.Stream && req.Choices == 1 && engine.May("stream_options")
 }

@@ -58,7 +58,7 @@ func (p Policy) Apply(dst, body []byte, route tap.Route, engine Engine) (out []b
 	edits := p.fills(m, route, engine)
 	sent := withEdits(m, edits)
 	req.Stream, req.Choices = isTrue(sent.get("stream")), choices(sent)
-	if p.asks(route, engine, req) {
+	if p.asks(route, engine, req, sent) {
 		if value, asked := askUsage(sent.get("stream_options"), p.Measure, route, engine); value != nil {
 			edits = append(edits, Edit{"stream_options", value})
 			sent = withEdits(sent, edits[len(edits)-1:])

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"spectap/collector"
@@ -22,6 +23,7 @@ func TestApplyAsksForUsage(t *testing.T) {
 	usage, tokens := Policy{Measure: MeasureUsage}, Policy{Measure: MeasureTokens}
 	f := func(p Policy, engine Engine, body, want string, asked Asked) {
 		t.Helper()
+		body, want = strings.Replace(body, "{", `{"messages":[],`, 1), strings.Replace(want, "{", `{"messages":[],`, 1)
 		got, req := apply(p, body, tap.RouteChat, engine)
 		if got != want || req.Asked != asked || req.Rewritten != (got != body) {
 			t.Errorf("%s, %q: %s\n got %s %+v rewritten %v\nwant %s %+v", p.Measure, engine, body, got, req.Asked, req.Rewritten, want, asked)
@@ -67,6 +69,10 @@ func TestApplyAsksForUsage(t *testing.T) {
 	same(usage, EngineTRTLLM, `{"stream":true,"stream_options":{}}`)
 	same(usage, EngineVLLM, `{"stream":true,`+asks+`}`)
 	same(Policy{Measure: MeasureObserve}, EngineVLLM, `{"stream":true}`)
+	const asksNothing = `{"model":"m","stream":true}` // vLLM's error says how many members there were
+	if got, req := apply(usage, asksNothing, tap.RouteChat, EngineVLLM); got != asksNothing || req.Asked != (Asked{}) {
+		t.Errorf("a request without messages: got %s, %+v, want it as it is", got, req.Asked)
+	}
 }
 
 func TestApplyPromptsAndRoutes(t *testing.T) {

@@ -3,6 +3,7 @@ package proxy
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -88,6 +89,14 @@ func (m members) find(key string) (member, bool) {
 		}
 	}
 	return member{}, false
+}
+
+// any reports whether one of the members is there.
+func (m members) any(keys ...string) bool {
+	return slices.ContainsFunc(keys, func(key string) bool {
+		_, ok := m.find(key)
+		return ok
+	})
 }
 
 // get returns the raw value of a member; nil where it is absent or null, which is the same to vLLM.
