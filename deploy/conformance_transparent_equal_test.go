@@ -11,10 +11,14 @@ import (
 // What may differ between an answer of the real server and the same through
 // spectap, beside what the server makes anew for each answer (masks):
 //
-//   - the case of header names, and the order of the fields;
 //   - the value of Date, which passes through but is another second's;
+//   - the case and the place of the fields that the HTTP server writes itself (written);
 //   - where the chunks of a chunked body end: what one read brought is written at once.
 //
+// written are the fields that spectap's HTTP server writes itself, in its own
+// spelling and before the others. Their values pass through.
+var written = []string{"server", "content-type", "content-length", "connection", "transfer-encoding"}
+
 // masks are the values that the server makes anew.
 var masks = []struct {
 	pattern *regexp.Regexp
@@ -49,14 +53,20 @@ func (a *rawAnswer) whole(c transparentCase) whole {
 	if c.shape != nil {
 		w.Body = c.shape(a.body)
 	}
+	var first []string
 	for _, line := range a.fields {
 		name, value, _ := strings.Cut(line, ":")
-		if name = strings.ToLower(name); name == "date" || name == "content-length" && c.shape != nil {
+		if strings.EqualFold(name, "Date") || c.shape != nil && strings.EqualFold(name, "Content-Length") {
 			value = " *"
+		}
+		if low := strings.ToLower(name); slices.Contains(written, low) {
+			first = append(first, low+":"+value)
+			continue
 		}
 		w.Fields = append(w.Fields, name+":"+value)
 	}
-	slices.Sort(w.Fields)
+	slices.Sort(first)
+	w.Fields = append(first, w.Fields...)
 	return w
 }
 

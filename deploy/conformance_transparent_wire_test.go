@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -181,14 +180,6 @@ func (q rawRequest) ending(c net.Conn, in *bufio.Reader) string {
 		return "hangs"
 	}
 	return "closed" // a reset answers the second request
-}
-
-// events are those of a body of server-sent events, each with its blank line.
-func (a *rawAnswer) events() []string {
-	if !strings.HasPrefix(a.field("Content-Type"), "text/event-stream") {
-		return nil
-	}
-	return slices.DeleteFunc(strings.SplitAfter(a.body, "\n\n"), func(s string) bool { return s == "" })
 }
 
 // splits counts the events that do not end at the end of a chunk and go on in
