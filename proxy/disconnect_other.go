@@ -18,3 +18,6 @@ func (w *watcher) close() {}
 
 // pendingClose cannot look without reading here; the guarded retry covers a stale connection.
 func pendingClose(net.Conn) bool { return false }
+
+// untaken cannot be told here; the time since the request decides.
+func untaken(net.Conn, int) bool { return false }

@@ -23,6 +23,7 @@ func TestMayRetry(t *testing.T) {
 	f(false, change(func(a *attempt) { a.timeout = true }))                 // our own limit
 	f(false, change(func(a *attempt) { a.waited = retryWithin + 1 }))       // the engine was at work
 	f(true, change(func(a *attempt) { a.waited = retryWithin }))            // the limit itself
+	f(true, change(func(a *attempt) { a.waited, a.untaken = 1e12, true }))  // nothing came to the engine
 	f(true, change(func(a *attempt) { a.written, a.waited = false, 1e12 })) // never written whole: nothing ran
 }
 

@@ -44,12 +44,14 @@ type attempt struct {
 	written bool          // the whole request was written
 	waited  time.Duration // since then
 	timeout bool          // our own limit, not the engine's close
+	untaken bool          // the engine's kernel took no byte of it
 }
 
 // mayRetry is the guard of the one retry: only a pooled connection that the
-// engine had closed already. Anything else could run a generation twice.
+// engine had closed already. Anything else could run a generation twice. On a
+// busy machine the news of the close can wait for longer than retryWithin.
 func mayRetry(a attempt) bool {
-	return a.number == 0 && a.reused && a.got == 0 && !a.timeout && (!a.written || a.waited <= retryWithin)
+	return a.number == 0 && a.reused && a.got == 0 && !a.timeout && (!a.written || a.waited <= retryWithin || a.untaken)
 }
 
 // exchange is a request that was sent and the head of its answer.
@@ -110,6 +112,7 @@ func (s *Server) try(f *flight, n int, head, body []byte) (x *exchange, a attemp
 		return x, a, "", nil
 	}
 	a.got, a.waited, a.timeout = c.got, time.Since(written), writeErr == nil && isTimeout(err)
+	a.untaken = a.reused && a.written && untaken(c.socket, len(head)+len(body))
 	stage = stageHead
 	if c.got > 0 && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) && !isTimeout(err) {
 		stage = stageProtocol
