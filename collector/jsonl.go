@@ -25,8 +25,13 @@ type JSONL struct {
 	KeepTexts bool
 	// Failed is called with the first write error, from the writing goroutine. It is set before the first Emit.
 	Failed func(error)
+	// Rotation bounds the file. It is set before the first Emit.
+	Rotation Rotation
 
 	w       io.Writer
+	path    string // "" for a writer that is no file of ours
+	size    int64  // bytes in the file
+	head    []byte // the line of the last Run, with which every file begins
 	queue   chan jsonlItem
 	ended   chan struct{}
 	dropped atomic.Uint64
@@ -37,40 +42,67 @@ type JSONL struct {
 	torn bool // the file ends in a partial line; only the goroutine (and OpenJSONL) touches it
 }
 
-// jsonlItem is a Record, or a Run whose writer waits for the result.
+// jsonlItem is a Record, or a Run or a Reopen that somebody waits for.
 type jsonlItem struct {
-	rec  *Record
-	run  *Run
-	done chan error
+	rec    *Record
+	run    *Run
+	reopen bool
+	done   chan error
 }
 
 // OpenJSONL appends to the file at path, or creates it, readable by its owner and group only.
 func OpenJSONL(path string) (*JSONL, error) {
+	o, err := openRecords(path)
+	if err != nil {
+		return nil, err
+	}
+	j := &JSONL{w: o.f, path: path, size: o.size, torn: o.torn}
+	j.start(jsonlQueue)
+	return j, nil
+}
+
+// opened is a records file at its end.
+type opened struct {
+	f    *os.File
+	size int64
+	torn bool
+}
+
+func openRecords(path string) (opened, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_APPEND|os.O_CREATE, 0o640)
 	if err != nil {
-		return nil, fmt.Errorf("cannot open records file: %w", err)
+		return opened{}, fmt.Errorf("cannot open records file: %w", err)
 	}
-	torn, err := endsInPartialLine(f)
+	o := opened{f: f}
+	info, err := f.Stat()
+	if err == nil {
+		o.size = info.Size()
+		o.torn, err = endsInPartialLine(f, info)
+	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("cannot read the end of records file %q: %w", path, err), f.Close())
+		return opened{}, errors.Join(fmt.Errorf("cannot read the end of records file %q: %w", path, err), f.Close())
 	}
-	return newJSONL(f, jsonlQueue, torn), nil
+	return o, nil
 }
 
 // NewJSONL writes to w, which is closed by Close if it can be.
 func NewJSONL(w io.Writer) *JSONL { return newJSONL(w, jsonlQueue, false) }
 
 func newJSONL(w io.Writer, queue int, torn bool) *JSONL {
-	j := &JSONL{w: w, queue: make(chan jsonlItem, queue), ended: make(chan struct{}), torn: torn}
-	go j.drain()
+	j := &JSONL{w: w, torn: torn}
+	j.start(queue)
 	return j
 }
 
+func (j *JSONL) start(queue int) {
+	j.queue, j.ended = make(chan jsonlItem, queue), make(chan struct{})
+	go j.drain()
+}
+
 // endsInPartialLine looks at the last byte. A file without a size, such as a pipe, has no partial line.
-func endsInPartialLine(f *os.File) (bool, error) {
-	info, err := f.Stat()
-	if err != nil || !info.Mode().IsRegular() || info.Size() == 0 {
-		return false, err
+func endsInPartialLine(f *os.File, info os.FileInfo) (bool, error) {
+	if !info.Mode().IsRegular() || info.Size() == 0 {
+		return false, nil
 	}
 	var last [1]byte
 	if _, err := f.ReadAt(last[:], info.Size()-1); err != nil {
@@ -152,17 +184,22 @@ func (j *JSONL) drain() {
 }
 
 func (j *JSONL) writeItem(item jsonlItem) error {
-	if item.run != nil {
+	switch {
+	case item.reopen:
+		return j.reopen()
+	case item.run != nil:
 		line, err := encodeRun(*item.run, j.KeepTexts)
 		if err != nil {
 			return err
 		}
+		j.head = line
 		return j.writeLine(line)
 	}
 	line, err := encodeRecord(item.rec, j.KeepTexts)
 	if err != nil {
 		return err
 	}
+	j.fail(j.makeRoom(len(line), item.rec.Start))
 	return j.writeLine(line)
 }
 
@@ -172,6 +209,7 @@ func (j *JSONL) writeLine(line []byte) error {
 		line = append([]byte{'\n'}, line...)
 	}
 	n, err := j.w.Write(line)
+	j.size += int64(n)
 	if n > 0 {
 		j.torn = line[n-1] != '\n'
 	}

@@ -35,10 +35,12 @@ type Config struct {
 	Set               string `env:"SPECTAP_SET" unit:"JSON object" help:"any other request members, filled in where the client sets none"`
 	Override          bool   `env:"SPECTAP_OVERRIDE" envDefault:"false" unit:"true or false" help:"the parameters above win over the client's own"`
 
-	Records      string `env:"SPECTAP_RECORDS" unit:"file" help:"append one JSON line a request to this file"`
-	Capture      string `env:"SPECTAP_CAPTURE" unit:"list of prompt, reply, reasoning, header:NAME" help:"content that is kept, and nothing else: the last user message, the first choice's reply or reasoning, or a request header; texts in the records only, headers in spans too; headers that can hold credentials are refused"`
-	CaptureBytes int    `env:"SPECTAP_CAPTURE_BYTES" envDefault:"4096" unit:"bytes" help:"longest value that is captured; the rest is cut, and the record warns of it"`
-	HashUser     bool   `env:"SPECTAP_HASH_USER" envDefault:"false" unit:"true or false" help:"keep hashes of the user messages and of the reply in the records: of the first one as the question of requests without a label, of all to join the turns of a conversation; they recognise a question file's questions, and let anyone who has a text check for it"`
+	Records         string `env:"SPECTAP_RECORDS" unit:"file" help:"append one JSON line a request to this file"`
+	RecordsMaxBytes int64  `env:"SPECTAP_RECORDS_MAX_BYTES" envDefault:"0" unit:"bytes, 0 = no limit" help:"a record that would make the records file longer begins a new one; the full file is set aside beside it, with the time in its name"`
+	RecordsKeep     int    `env:"SPECTAP_RECORDS_KEEP" envDefault:"0" unit:"files, 0 = all" help:"full records files that are kept, the newest ones"`
+	Capture         string `env:"SPECTAP_CAPTURE" unit:"list of prompt, reply, reasoning, header:NAME" help:"content that is kept, and nothing else: the last user message, the first choice's reply or reasoning, or a request header; texts in the records only, headers in spans too; headers that can hold credentials are refused"`
+	CaptureBytes    int    `env:"SPECTAP_CAPTURE_BYTES" envDefault:"4096" unit:"bytes" help:"longest value that is captured; the rest is cut, and the record warns of it"`
+	HashUser        bool   `env:"SPECTAP_HASH_USER" envDefault:"false" unit:"true or false" help:"keep hashes of the user messages and of the reply in the records: of the first one as the question of requests without a label, of all to join the turns of a conversation; they recognise a question file's questions, and let anyone who has a text check for it"`
 
 	StallTimeout   time.Duration `env:"SPECTAP_STALL_TIMEOUT" envDefault:"0s" unit:"duration, 0 = none" help:"give up on an answer that brings no data for so long; keep-alive comments do not count"`
 	ConnectTimeout time.Duration `env:"SPECTAP_CONNECT_TIMEOUT" envDefault:"5s" unit:"duration" help:"limit of one connection attempt to the engine"`
@@ -59,6 +61,10 @@ type Config struct {
 // maxUpstreamIdle is the longest wait that stays clear of vLLM's own limit of
 // 5.0 s for idle connections.
 const maxUpstreamIdle = 4 * time.Second
+
+// leastRecordsBytes is the shortest limit of a records file: below it every few
+// records would have a file of their own.
+const leastRecordsBytes = 64 << 10
 
 // FlagName returns the flag of an environment variable: SPECTAP_TOP_P is --top_p.
 func FlagName(variable string) string {
@@ -139,6 +145,12 @@ func (c Config) validateLimits(v *validation) {
 	v.atLeast("SPECTAP_HOLD", c.Hold, time.Millisecond)
 	if c.MaxBodyBytes < 1 {
 		v.add("SPECTAP_MAX_BODY_BYTES", strconv.Itoa(c.MaxBodyBytes), "want at least 1 byte")
+	}
+	if c.RecordsMaxBytes < 0 || c.RecordsMaxBytes > 0 && c.RecordsMaxBytes < leastRecordsBytes {
+		v.add("SPECTAP_RECORDS_MAX_BYTES", strconv.FormatInt(c.RecordsMaxBytes, 10), fmt.Sprintf("want 0 or at least %d bytes", leastRecordsBytes))
+	}
+	if c.RecordsKeep < 0 {
+		v.add("SPECTAP_RECORDS_KEEP", strconv.Itoa(c.RecordsKeep), "want 0 or more files")
 	}
 	if c.CaptureBytes < 1 {
 		v.add("SPECTAP_CAPTURE_BYTES", strconv.Itoa(c.CaptureBytes), "want at least 1 byte; to capture nothing, empty SPECTAP_CAPTURE")

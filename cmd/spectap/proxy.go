@@ -89,7 +89,9 @@ func (p program) serve(ctx context.Context, cfg proxySettings) error {
 	}
 	log.Info().Stringer("listen", data.Addr()).Str("admin", addressOf(admin)).Str("upstream", collector.StripUserinfo(cfg.proxy.Upstream)).Str("measure", cfg.proxy.Measure).Msg("proxy is listening")
 	w.listen = dataAddress(data.Addr())
+	stopReopening := reopenOnHangup(sink, cfg.proxy.Records, log)
 	err = serveUntil(ctx, w.server, adminServer(w.admin(cfg.admin), log), data, admin, cfg.proxy.DrainTimeout)
+	stopReopening()
 	if closed := sink.Close(); closed != nil {
 		err = errors.Join(err, fmt.Errorf("cannot write all records: %w", closed))
 	}
@@ -161,6 +163,7 @@ func recordsSink(cfg proxy.Config, log zerolog.Logger) (collector.Sink, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot open the records file: %w; choose another --records", err)
 	}
+	sink.Rotation = collector.Rotation{MaxBytes: cfg.RecordsMaxBytes, Keep: cfg.RecordsKeep}
 	sink.KeepTexts = cfg.Capture != "" // a Record has nothing but what is captured
 	if err := sink.WriteRun(collector.Run{ID: newRunID(time.Now()), Measure: cfg.Measure}); err != nil {
 		_ = sink.Close() // says the same
