@@ -92,7 +92,7 @@ func TestSeldomRequests(t *testing.T) {
 			t.Errorf("%.30q: the engine got %q, want %q", request, text, want)
 		}
 	}
-	f("", "POST /v1/x HTTP/1.1\r\nHost: h\r\nExpect: something-else\r\nContent-Length: 2\r\n\r\n{}", "POST /v1/x []{}")
+	f("", "POST /v1/x HTTP/1.1\r\nHost: h\r\nExpect: something-else\r\nContent-Length: 2\r\n\r\n{}", "POST /v1/x [something-else]{}")
 	f("", "OPTIONS * HTTP/1.1\r\nHost: h\r\n\r\n", "OPTIONS * []")
 	f("/base", "OPTIONS * HTTP/1.1\r\nHost: h\r\n\r\n", "OPTIONS * []")
 	f("/base", "OPTIONS /x HTTP/1.1\r\nHost: h\r\n\r\n", "OPTIONS /base/x []")
