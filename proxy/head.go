@@ -110,9 +110,15 @@ func (s *Server) appendHead(dst []byte, ctx *fasthttp.RequestCtx, f *flight, bod
 	return append(dst, "\r\n"...)
 }
 
-// hasBody says whether the client framed a body, even an empty one.
+// hasBody says whether the client framed a body, even an empty one. fasthttp's own
+// fields say so of each POST and DELETE, once it has looked for a body.
 func hasBody(h *fasthttp.RequestHeader) bool {
-	return len(h.Peek("Content-Length")) > 0 || h.ContentLength() == -1
+	for line := range bytes.Lines(h.RawHeaders()) {
+		if hasName(line, "content-length") || hasName(line, "transfer-encoding") {
+			return true
+		}
+	}
+	return false
 }
 
 // originForm returns the path and query of a request target as they came.
