@@ -103,3 +103,29 @@ func TestGoneAfterDone(t *testing.T) {
 		t.Errorf("got kind %q, done %v, finish %q; want none, true, length", rec.ErrorKind, rec.SawDone, rec.Finish)
 	}
 }
+
+// The openai client closes its connection at an error event, without waiting for
+// [DONE]: the engine failed, not the client. The engine is freed all the same.
+func TestGoneAfterErrorEvent(t *testing.T) {
+	const event = "data: {\"error\": {\"message\": \"no\", \"type\": \"BadRequestError\", \"code\": 400}}\n\n"
+	gone := make(chan struct{})
+	up := startEngine(t, func(_ *scripted, c *engineConn, _ int) {
+		c.request()
+		c.send(streamHead, chunk(event))
+		c.gone()
+		close(gone)
+	})
+	p := startProxy(t, testConfig(t, upstreamOf(up)), nil)
+	c := connect(t, p.addr)
+	c.send(post(chatPath, chatStream))
+	resp := c.answer("POST")
+	if _, err := io.ReadFull(resp.Body, make([]byte, len(event))); err != nil {
+		t.Fatal(err)
+	}
+	leave(c, "fin")
+	wait(t, "upstream connection closed", gone)
+	rec := p.recs.next(t)
+	if rec.ErrorKind != collector.ErrInBand || rec.Error != "BadRequestError (400)" {
+		t.Errorf("got kind %q, error %q; want in_band_error, BadRequestError (400)", rec.ErrorKind, rec.Error)
+	}
+}

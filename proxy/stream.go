@@ -214,6 +214,12 @@ func (b *stream) complete(w *countingWriter) error {
 	return nil
 }
 
+// told says whether the client has had all it asked for, or an error in its place:
+// some clients leave at an error without waiting for [DONE].
+func (b *stream) told() bool {
+	return b.f.finished.Load() || b.tap != nil && b.tap.Failed()
+}
+
 // clientFailed ends an answer that could not be written. After the route's last
 // event the client had all it asked for.
 func (b *stream) clientFailed(err error) error {
@@ -221,7 +227,7 @@ func (b *stream) clientFailed(err error) error {
 		b.finish(collector.ErrInternal, err.Error())
 		return err
 	}
-	if b.f.finished.Load() {
+	if b.told() {
 		b.finish("", "")
 		return err
 	}
@@ -237,7 +243,7 @@ func (b *stream) clientFailed(err error) error {
 // upstreamFailed ends an answer whose rest will not come.
 func (b *stream) upstreamFailed(w *countingWriter, err error) error {
 	switch cause := b.f.cancelled(); {
-	case b.f.finished.Load() && cause == errClientGone:
+	case cause == errClientGone && b.told():
 		b.finish("", "")
 		return err
 	case cause == errClientGone:

@@ -154,6 +154,10 @@ func (t *Tap) End(at time.Duration, complete bool) {
 // message_stop. A client that leaves now has cancelled nothing.
 func (t *Tap) Finished() bool { return t.done }
 
+// Failed says whether the server has reported an error. A client that leaves now
+// has been told why.
+func (t *Tap) Failed() bool { return t.failed }
+
 // data takes the data of one event.
 func (t *Tap) data(data []byte) {
 	data = trim(data)
