@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"net"
 	"time"
 
 	"github.com/valyala/fasthttp"
@@ -114,7 +115,7 @@ func (s *Server) try(f *flight, n int, head, body []byte) (x *exchange, a attemp
 	a.got, a.waited, a.timeout = c.got, time.Since(written), writeErr == nil && isTimeout(err)
 	a.untaken = a.reused && a.written && untaken(c.socket, len(head)+len(body))
 	stage = stageHead
-	if c.got > 0 && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) && !isTimeout(err) {
+	if c.got > 0 && !isTimeout(err) && !brokeOff(err) {
 		stage = stageProtocol
 	}
 	if writeErr != nil && c.got == 0 {
@@ -123,6 +124,12 @@ func (s *Server) try(f *flight, n int, head, body []byte) (x *exchange, a attemp
 	f.detach()
 	s.discard(x)
 	return nil, a, stage, err
+}
+
+// brokeOff says that an answer stopped, by a close or a reset, before it could be read as one.
+func brokeOff(err error) bool {
+	var op *net.OpError
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.As(err, &op)
 }
 
 // write sends a request: one write where the body is small.
