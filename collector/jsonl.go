@@ -7,6 +7,7 @@ import (
 	"os"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // jsonlQueue is how many Records may wait for the disk; a Record of 300 chunks
@@ -27,6 +28,9 @@ type JSONL struct {
 	Failed func(error)
 	// Rotation bounds the file. It is set before the first Emit.
 	Rotation Rotation
+	// Patience is how long Close waits for a write that does not return, as on a
+	// pipe that nobody reads; 0 waits for ever. It is set before Close.
+	Patience time.Duration
 
 	w       io.Writer
 	path    string // "" for a writer that is no file of ours
@@ -35,9 +39,10 @@ type JSONL struct {
 	queue   chan jsonlItem
 	ended   chan struct{}
 	dropped atomic.Uint64
+	taken   atomic.Uint64 // lines of the queue that are done with
 
-	mu  sync.Mutex
-	err error // the first write error
+	mu  sync.Mutex // of err, and of the writing goroutine's changes of w
+	err error      // the first write error
 
 	torn bool // the file ends in a partial line; only the goroutine (and OpenJSONL) touches it
 }
@@ -140,7 +145,9 @@ func (j *JSONL) Err() error {
 // Close writes what is queued, syncs and closes the file, and returns the first error of all.
 func (j *JSONL) Close() error {
 	close(j.queue)
-	<-j.ended
+	if !j.drained() {
+		return j.giveUp()
+	}
 	if f, ok := j.w.(*os.File); ok && j.Err() == nil {
 		if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
 			j.fail(f.Sync())
@@ -148,6 +155,45 @@ func (j *JSONL) Close() error {
 	}
 	if c, ok := j.w.(io.Closer); ok {
 		j.fail(c.Close())
+	}
+	return j.Err()
+}
+
+// drained waits until all is written; false if no line was written for as long as Patience.
+func (j *JSONL) drained() bool {
+	if j.Patience <= 0 {
+		<-j.ended
+		return true
+	}
+	for last := j.taken.Load(); ; {
+		select {
+		case <-j.ended:
+			return true
+		case <-time.After(j.Patience):
+		}
+		now := j.taken.Load()
+		if now == last {
+			return false
+		}
+		last = now
+	}
+}
+
+// giveUp closes the file under a write that does not return. On a pipe or a
+// socket the write then fails, and so do those behind it; a disk that hangs may
+// hold its goroutine.
+func (j *JSONL) giveUp() error {
+	j.fail(fmt.Errorf("no line was taken for %s", j.Patience))
+	j.mu.Lock()
+	w := j.w
+	j.mu.Unlock()
+	if c, ok := w.(io.Closer); ok {
+		_ = c.Close() // the error above says more
+	}
+	select {
+	case <-j.ended:
+	case <-time.After(j.Patience):
+		j.dropped.Add(uint64(len(j.queue)) + 1)
 	}
 	return j.Err()
 }
@@ -172,6 +218,7 @@ func (j *JSONL) drain() {
 	defer close(j.ended)
 	for item := range j.queue {
 		err := j.writeItem(item)
+		j.taken.Add(1)
 		j.fail(err)
 		if item.done != nil {
 			item.done <- err

@@ -57,7 +57,10 @@ func (j *JSONL) reopen() error {
 		return err
 	}
 	old := j.w.(*os.File)
-	j.w, j.size, j.torn = o.f, o.size, o.torn
+	j.size, j.torn = o.size, o.torn
+	j.mu.Lock()
+	j.w = o.f
+	j.mu.Unlock()
 	err = errors.Join(old.Sync(), old.Close())
 	if o.size == 0 && len(j.head) > 0 {
 		err = errors.Join(err, j.writeLine(j.head))

@@ -92,10 +92,7 @@ func (p program) serve(ctx context.Context, cfg proxySettings) error {
 	stopReopening := reopenOnHangup(sink, cfg.proxy.Records, log)
 	err = serveUntil(ctx, w.server, adminServer(w.admin(cfg.admin), log), data, admin, cfg.proxy.DrainTimeout)
 	stopReopening()
-	if closed := sink.Close(); closed != nil {
-		err = errors.Join(err, fmt.Errorf("cannot write all records: %w", closed))
-	}
-	err = errors.Join(err, w.close())
+	err = errors.Join(err, closeRecords(sink), w.close())
 	if err != nil {
 		return exitError{exitFailed, err}
 	}
@@ -164,6 +161,7 @@ func recordsSink(cfg proxy.Config, log zerolog.Logger) (collector.Sink, error) {
 		return nil, fmt.Errorf("cannot open the records file: %w; choose another --records", err)
 	}
 	sink.Rotation = collector.Rotation{MaxBytes: cfg.RecordsMaxBytes, Keep: cfg.RecordsKeep}
+	sink.Patience = recordsPatience
 	sink.KeepTexts = cfg.Capture != "" // a Record has nothing but what is captured
 	if err := sink.WriteRun(collector.Run{ID: newRunID(time.Now()), Measure: cfg.Measure}); err != nil {
 		_ = sink.Close() // says the same
@@ -173,6 +171,25 @@ func recordsSink(cfg proxy.Config, log zerolog.Logger) (collector.Sink, error) {
 		log.Error().Err(err).Str("records", cfg.Records).Msg("records are lost; /status counts them in sink_drops_total")
 	}
 	return sink, nil
+}
+
+// recordsPatience is how long a records file may take no line before it is given up at the end.
+const recordsPatience = 5 * time.Second
+
+// closeRecords writes what is queued, and says how many Records the file lacks.
+func closeRecords(sink collector.Sink) error {
+	closed := sink.Close()
+	lost := uint64(0)
+	if counted, ok := sink.(interface{ Dropped() uint64 }); ok {
+		lost = counted.Dropped()
+	}
+	switch {
+	case closed != nil:
+		return fmt.Errorf("cannot write all records, %d are lost: %w", lost, closed)
+	case lost > 0:
+		return fmt.Errorf("cannot write all records, %d are lost: the disk was slower than the requests", lost)
+	}
+	return nil
 }
 
 // newLogger logs JSON lines, or readable ones on a terminal.
