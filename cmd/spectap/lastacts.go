@@ -9,6 +9,27 @@ type lastActs struct {
 	mu   sync.Mutex
 	next int
 	acts map[int]func()
+	soft func() // what the second signal does in place of all this; nil: nothing
+}
+
+// soften lets the next signal call act, once, and the process end by itself.
+// The returned function takes it back.
+func (l *lastActs) soften(act func()) (forget func()) {
+	if l == nil {
+		return func() {}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.soft = act
+	return func() { _ = l.softened() }
+}
+
+// softened returns the act of soften, if there is one, and forgets it.
+func (l *lastActs) softened() (act func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	act, l.soft = l.soft, nil
+	return act
 }
 
 // add registers an act, which must not block, and returns the function that

@@ -110,7 +110,8 @@ func (p program) run(ctx context.Context, args []string) int {
 
 // untilSignal returns a context that ends at the first SIGINT or SIGTERM; a
 // second one, unless it is the first one doubled, does the last acts and ends the
-// process at once. caught returns the first signal, yield ends all this.
+// process at once; of a command that has softened it, the third one. caught
+// returns the first signal, yield ends all this.
 func untilSignal(parent context.Context, last *lastActs) (ctx context.Context, stop func(), caught func() syscall.Signal, yield func()) {
 	ctx, cancel := context.WithCancel(parent)
 	signals := make(chan os.Signal, 2)
@@ -126,6 +127,11 @@ func untilSignal(parent context.Context, last *lastActs) (ctx context.Context, s
 		cancel()
 		for s := range signals {
 			if s == sig && time.Since(at) < doubled {
+				continue
+			}
+			if act := last.softened(); act != nil {
+				act()
+				sig, at = s.(syscall.Signal), time.Now()
 				continue
 			}
 			last.run()

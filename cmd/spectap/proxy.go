@@ -90,7 +90,10 @@ func (p program) serve(ctx context.Context, cfg proxySettings) error {
 	log.Info().Stringer("listen", data.Addr()).Str("admin", addressOf(admin)).Str("upstream", collector.StripUserinfo(cfg.proxy.Upstream)).Str("measure", cfg.proxy.Measure).Msg("proxy is listening")
 	w.listen = dataAddress(data.Addr())
 	stopReopening := reopenOnHangup(sink, cfg.proxy.Records, log)
-	err = serveUntil(ctx, w.server, adminServer(w.admin(cfg.admin), log), data, admin, cfg.proxy.DrainTimeout)
+	grace, cut := context.WithCancel(context.Background())
+	defer cut()
+	defer p.last.soften(cut)() // a second signal ends the drain time; what was measured is still written
+	err = serveUntil(ctx, grace, w.server, adminServer(w.admin(cfg.admin), log), data, admin, cfg.proxy.DrainTimeout)
 	stopReopening()
 	err = errors.Join(err, closeRecords(sink), w.close())
 	if err != nil {
@@ -129,8 +132,9 @@ func dataAddress(a net.Addr) string {
 }
 
 // serveUntil serves both ports until the context ends or one of them fails.
-// Without an admin port, admin is nil. The admin port goes last, so that /readyz says that the proxy is draining.
-func serveUntil(ctx context.Context, server *proxy.Server, adminServer *http.Server, data, admin net.Listener, drain time.Duration) error {
+// Draining ends with drain, or with grace. Without an admin port, admin is nil. The
+// admin port goes last, so that /readyz says that the proxy is draining.
+func serveUntil(ctx, grace context.Context, server *proxy.Server, adminServer *http.Server, data, admin net.Listener, drain time.Duration) error {
 	failed := make(chan error, 2)
 	go func() { failed <- server.Serve(data) }()
 	if admin != nil {
@@ -142,9 +146,9 @@ func serveUntil(ctx context.Context, server *proxy.Server, adminServer *http.Ser
 	case err = <-failed:
 		err = fmt.Errorf("cannot serve: %w", err)
 	}
-	grace, cancel := context.WithTimeout(context.Background(), drain)
+	grace, cancel := context.WithTimeout(grace, drain)
 	defer cancel()
-	if stopped := server.Shutdown(grace); stopped != nil && !errors.Is(stopped, context.DeadlineExceeded) {
+	if stopped := server.Shutdown(grace); stopped != nil && !errors.Is(stopped, context.DeadlineExceeded) && !errors.Is(stopped, context.Canceled) {
 		err = errors.Join(err, stopped)
 	}
 	return errors.Join(err, adminServer.Close())
