@@ -125,7 +125,7 @@ func (c *overheadClient) obey(do overheadCommand) error {
 			return err
 		}
 		c.probe, c.probesLeft, c.probeAt = s, do.Probes, time.Now()
-	case "usage":
+	case "usage", "window":
 		answer(usageNow())
 	}
 	return nil

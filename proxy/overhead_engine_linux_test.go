@@ -116,7 +116,7 @@ func (e *overheadEngine) obey() (ended bool) {
 	case c.Do == "end":
 		e.end = true
 		answer("")
-	case c.Do == "usage":
+	case c.Do == "usage", c.Do == "window":
 		u := usageNow()
 		slices.Sort(e.late)
 		u.LateP50, u.LateP99, u.LateMax, u.Sent = quantile(e.late, 0.5), quantile(e.late, 0.99), quantile(e.late, 1), e.sent

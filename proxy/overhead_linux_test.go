@@ -177,14 +177,14 @@ func (o *overheadBench) measure(level overheadLevel, round int, variant string) 
 	var ok string
 	var first []time.Duration
 	o.client.ask(b, overheadCommand{Do: "probe", Addr: addr, Probes: 3}, &first) // loads the code
-	idle := meter.usage(b)
+	idle := meter.usage(b, "usage")
 	o.engine.ask(b, overheadCommand{Do: "run", Streams: level.Streams, Every: level.Every}, &ok)
 	o.client.ask(b, overheadCommand{Do: "run", Addr: addr, Streams: level.Streams, Every: level.Every}, &first)
 	time.Sleep(o.plan.Settle)
 
-	client0, engine0, meter0 := o.client.usage(b), o.engine.usage(b), meter.usage(b)
+	client0, engine0, meter0 := o.client.usage(b, "window"), o.engine.usage(b, "window"), meter.usage(b, "window")
 	time.Sleep(o.plan.Window)
-	meter1, engine1, client1 := meter.usage(b), o.engine.usage(b), o.client.usage(b)
+	meter1, engine1, client1 := meter.usage(b, "window"), o.engine.usage(b, "window"), o.client.usage(b, "window")
 
 	o.client.ask(b, overheadCommand{Do: "probe", Addr: addr, Probes: o.plan.Probes}, &s.First)
 	slices.Sort(s.First)
@@ -193,7 +193,7 @@ func (o *overheadBench) measure(level overheadLevel, round int, variant string) 
 	file := filepath.Join(o.dir, name)
 	o.client.ask(b, overheadCommand{Do: "wait", File: file}, &run)
 	s.Errors = run.Errors
-	if sent := o.engine.usage(b).Sent; sent != run.Events {
+	if sent := o.engine.usage(b, "usage").Sent; sent != run.Events {
 		s.Errors = append(s.Errors, fmt.Sprintf("%d events were sent and %d came", sent, run.Events))
 	}
 	s.Generator = max(busy(engine0, engine1), busy(client0, client1))

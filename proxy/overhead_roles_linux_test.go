@@ -26,7 +26,7 @@ type overheadRole struct {
 	Upstream string // host:port of the engine
 	Measure  string // of the proxy
 	Records  string // JSONL file of the proxy
-	Profile  string // CPU profile of what runs between two commands "usage"; empty is none
+	Profile  string // of the CPU, in the window; empty is none
 }
 
 const overheadVariable = "SPECTAP_OVERHEAD_ROLE"
@@ -54,7 +54,7 @@ func runOverheadRole() (code int, ok bool) {
 
 // overheadCommand goes to a role, one JSON line each; every one is answered by one line.
 type overheadCommand struct {
-	Do      string        // usage, stop; engine: run, end; client: run, probe, wait
+	Do      string        // usage, window (usage, and the profile of a relaying role begins or ends), stop; engine: run, end; client: run, probe, wait
 	Streams int           `json:",omitempty"`
 	Every   time.Duration `json:",omitempty"` // between two events of a stream
 	Addr    string        `json:",omitempty"` // what the client connects to
@@ -119,25 +119,24 @@ func obey(r overheadRole, addr string, stop func() error) error {
 		}
 		switch c.Do {
 		case "usage":
-			u := usageNow()
-			answer(u)
-			if r.Profile == "" {
-				continue
-			}
-			if profiling {
+			answer(usageNow())
+		case "window":
+			answer(usageNow())
+			switch {
+			case r.Profile == "":
+			case profiling:
 				pprof.StopCPUProfile()
-				r.Profile = ""
-				continue
+			default:
+				f, err := os.Create(r.Profile)
+				if err != nil {
+					return err
+				}
+				defer f.Close()
+				if err := pprof.StartCPUProfile(f); err != nil {
+					return err
+				}
 			}
-			f, err := os.Create(r.Profile)
-			if err != nil {
-				return err
-			}
-			defer f.Close()
-			profiling = true
-			if err := pprof.StartCPUProfile(f); err != nil {
-				return err
-			}
+			profiling = !profiling
 		case "stop":
 			err := stop()
 			answer(fmt.Sprint(err))
@@ -226,9 +225,9 @@ func (c *overheadChild) read(b *testing.B, answer any) {
 	}
 }
 
-func (c *overheadChild) usage(b *testing.B) (u overheadUsage) {
+func (c *overheadChild) usage(b *testing.B, do string) (u overheadUsage) {
 	b.Helper()
-	c.ask(b, overheadCommand{Do: "usage"}, &u)
+	c.ask(b, overheadCommand{Do: do}, &u)
 	return u
 }
 
