@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"runtime/pprof"
 	"strconv"
@@ -26,6 +27,7 @@ type overheadRole struct {
 	Upstream string // host:port of the engine
 	Measure  string // of the proxy
 	Records  string // JSONL file of the proxy
+	Binary   string `json:"-"` // another build of this test; empty is this one
 	Profile  string // of the CPU, in the window; empty is none
 }
 
@@ -69,6 +71,7 @@ type overheadUsage struct {
 	System   time.Duration
 	RSS, HWM int // KiB; HWM is the peak
 	Switches int64
+	Waited   time.Duration // of all threads, ready to run while others ran
 	// Late is how late each send of the engine was since the last answer, sorted.
 	LateP50, LateP99, LateMax time.Duration
 	Sent                      int
@@ -84,6 +87,14 @@ func usageNow() (u overheadUsage) {
 	u.User, u.System = time.Duration(r.Utime.Nano()), time.Duration(r.Stime.Nano())
 	u.Switches = r.Nvcsw + r.Nivcsw
 	u.At = time.Now().UnixNano()
+	threads, _ := filepath.Glob("/proc/self/task/*/schedstat")
+	for _, file := range threads {
+		text, _ := os.ReadFile(file)
+		if fields := strings.Fields(string(text)); len(fields) == 3 { // ran, waited, slices
+			n, _ := strconv.ParseInt(fields[1], 10, 64)
+			u.Waited += time.Duration(n)
+		}
+	}
 	status, _ := os.ReadFile("/proc/self/status")
 	for line := range strings.Lines(string(status)) {
 		name, value, _ := strings.Cut(line, ":")
@@ -96,6 +107,26 @@ func usageNow() (u overheadUsage) {
 		}
 	}
 	return u
+}
+
+// busyCores is the time that all cores have been busy with anything, by /proc/stat in steps of 10 ms.
+func busyCores() (busy time.Duration) {
+	text, _ := os.ReadFile("/proc/stat")
+	line, _, _ := strings.Cut(string(text), "\n")
+	for i, field := range strings.Fields(line) {
+		n, _ := strconv.Atoi(field)
+		if i > 0 && i != 4 && i != 5 && i < 9 { // without idle and waiting for a disk; guests count as user
+			busy += time.Duration(n) * 10 * time.Millisecond
+		}
+	}
+	return busy
+}
+
+// idleFor says whether all cores together were busy for less than a fifth of a core.
+func idleFor(d time.Duration) bool {
+	before := busyCores()
+	time.Sleep(d)
+	return busyCores()-before < d/5
 }
 
 // answer writes one line.
@@ -161,7 +192,10 @@ func startOverheadRole(b *testing.B, r overheadRole, cpu int) *overheadChild {
 	if err != nil {
 		b.Fatal(err)
 	}
-	cmd := exec.Command(os.Args[0])
+	if r.Binary == "" {
+		r.Binary = os.Args[0]
+	}
+	cmd := exec.Command(r.Binary)
 	cmd.Env = append(os.Environ(), overheadVariable+"="+string(text))
 	if r.Kind == "engine" || r.Kind == "client" {
 		cmd.Env = append(cmd.Env, "GOGC=off", "GODEBUG=asyncpreemptoff=1")

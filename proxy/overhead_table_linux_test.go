@@ -42,6 +42,7 @@ type overheadRow struct {
 	Ratio          float64 `json:"cpu_over_relay"`
 	RatioNetHTTP   float64 `json:"cpu_over_nethttp"`
 	Switches       float64 `json:"context_switches_per_event"`
+	Waited         float64 `json:"run_queue_us_per_event"`
 	RSS            float64 `json:"peak_rss_kib_per_stream"`
 	Residence      float64 `json:"residence_p50_us"`
 	Difference     float64 `json:"kernel_difference_p50_us"`
@@ -49,6 +50,7 @@ type overheadRow struct {
 	Events         int     `json:"events"`
 	Unstamped      int     `json:"events_without_time"`
 	Generator      float64 `json:"generator_cores"`
+	Others         float64 `json:"other_processes_cores"`
 	LateP99        float64 `json:"engine_late_p99_us"`
 	GeneratorLimit bool    `json:"generator_was_the_limit"`
 
@@ -114,10 +116,12 @@ func (t *overheadTable) add(level overheadLevel, samples []overheadSample) {
 		r.Switches = one(func(s *overheadSample) float64 { return s.Switches })
 		r.Ratio = over(func(s, _, relay, _ *overheadSample) float64 { return float64(s.CPU) / float64(max(relay.CPU, 1)) })
 		r.RatioNetHTTP = over(func(s, _, _, nethttp *overheadSample) float64 { return float64(s.CPU) / float64(max(nethttp.CPU, 1)) })
+		r.Waited = one(func(s *overheadSample) float64 { return µs(s.Waited) })
 		r.RSS = one(func(s *overheadSample) float64 { return s.RSS })
 		r.Residence = one(func(s *overheadSample) float64 { return µs(s.Residence) })
 		r.Difference = one(func(s *overheadSample) float64 { return µs(s.Difference) })
 		r.Generator = one(func(s *overheadSample) float64 { return s.Generator })
+		r.Others = one(func(s *overheadSample) float64 { return s.Others })
 		r.LateP99 = one(func(s *overheadSample) float64 { return µs(s.LateP99) })
 		for round := range t.Plan.Rounds {
 			s := find(variant, round)
@@ -161,9 +165,9 @@ func (t *overheadTable) judge(level overheadLevel) {
 // print writes the table for people. added is against direct, in one round each; times are in µs.
 func (t *overheadTable) print(w io.Writer) {
 	fmt.Fprintf(w, "\n%s; %d rounds of %v, pinned: %v. Times in µs, medians of the rounds.\n", t.Machine, t.Plan.Rounds, t.Plan.Window, t.Plan.Pin)
-	const format = "%7s %8s %-8s | %7s %8s %8s %9s | %8s %9s | %7s %6s %6s %6s %6s | %7s | %6s %6s | %6s %5s %7s %s\n"
+	const format = "%7s %8s %-8s | %7s %8s %8s %9s | %8s %9s | %7s %6s %6s %6s %6s %7s | %7s | %6s %6s | %6s %5s %6s %7s %s\n"
 	fmt.Fprintf(w, format, "streams", "every_ms", "variant", "p50", "+p50", "+p99", "+p99.9", "+first50", "+first99",
-		"CPU/ev", "user", "×relay", "×net", "sw/ev", "RSS KiB", "resid", "differ", "errors", "gen", "late99", "")
+		"CPU/ev", "user", "×relay", "×net", "sw/ev", "wait/ev", "RSS KiB", "resid", "differ", "errors", "gen", "others", "late99", "")
 	for i, r := range t.Rows {
 		if i > 0 && r.Streams != t.Rows[i-1].Streams {
 			fmt.Fprintln(w)
@@ -177,8 +181,8 @@ func (t *overheadTable) print(w io.Writer) {
 			note += fmt.Sprintf(" %d events without a time", r.Unstamped)
 		}
 		fmt.Fprintf(w, format, f(0, float64(r.Streams)), f(0, r.Every), r.Variant, f(1, r.DelayP50), f(1, r.AddedP50), f(1, r.AddedP99), f(1, r.AddedP999),
-			f(0, r.AddedFirst), f(0, r.AddedFirstP99), f(1, r.CPU), f(1, r.User), f(2, r.Ratio), f(2, r.RatioNetHTTP), f(2, r.Switches), f(1, r.RSS),
-			f(1, r.Residence), f(1, r.Difference), f(0, float64(r.Errors)), f(2, r.Generator), f(0, r.LateP99), strings.TrimSpace(note+" "+r.FirstError))
+			f(0, r.AddedFirst), f(0, r.AddedFirstP99), f(1, r.CPU), f(1, r.User), f(2, r.Ratio), f(2, r.RatioNetHTTP), f(2, r.Switches), f(1, r.Waited), f(1, r.RSS),
+			f(1, r.Residence), f(1, r.Difference), f(0, float64(r.Errors)), f(2, r.Generator), f(2, r.Others), f(0, r.LateP99), strings.TrimSpace(note+" "+r.FirstError))
 	}
 	for _, bar := range t.Bars {
 		reached := "reached"
