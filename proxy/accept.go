@@ -27,9 +27,10 @@ func (l patientListener) Accept() (net.Conn, error) {
 		c, err := l.Listener.Accept()
 		if err == nil {
 			limitSilence(c, l.silence)
+			return direct(c), nil
 		}
-		if err == nil || !passes(err) {
-			return c, err
+		if !passes(err) {
+			return nil, err
 		}
 		l.log.Warn().Err(err).Dur("pause_ms", pause).Msg("cannot accept a connection now; raise the limit of open files (ulimit -n) if it goes on")
 		time.Sleep(pause)

@@ -83,7 +83,8 @@ func (c *stampedConn) Read(p []byte) (int, error) {
 }
 
 // receive runs under the netpoller; false parks until the socket is readable.
-// unix.Recvmsg would allocate an address for each call.
+// unix.Recvmsg would allocate an address for each call; a raw call because of
+// what directConn says.
 func (c *stampedConn) receive(fd uintptr) bool {
 	c.iov.Base = unsafe.SliceData(c.p)
 	c.iov.SetLen(len(c.p))
@@ -91,7 +92,7 @@ func (c *stampedConn) receive(fd uintptr) bool {
 		c.msg = unix.Msghdr{Iov: &c.iov, Control: (*byte)(unsafe.Pointer(&c.oob))}
 		c.msg.SetIovlen(1)
 		c.msg.SetControllen(int(unsafe.Sizeof(c.oob)))
-		n, _, errno := unix.Syscall(unix.SYS_RECVMSG, fd, uintptr(unsafe.Pointer(&c.msg)), 0)
+		n, _, errno := unix.RawSyscall(unix.SYS_RECVMSG, fd, uintptr(unsafe.Pointer(&c.msg)), 0)
 		switch errno {
 		case 0:
 			c.n = int(n)
