@@ -170,6 +170,8 @@ func (r *relayed) broke(side *way, err error) {
 	switch cause := r.f.cancelled(); {
 	case cause == errDrained:
 		r.cut(collector.ErrDrained, cause.Error(), gently)
+	case cause != nil: // the client left while its connection was taken over
+		r.cut(collector.ErrClientGone, cause.Error(), gently)
 	case side.ended.Load():
 		r.cut("", "", how)
 	case side == &r.up && isTimeout(err): // the engine had ended

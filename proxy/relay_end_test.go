@@ -28,17 +28,15 @@ func handed(t testing.TB) (*scripted, <-chan *engineConn) {
 	return up, conns
 }
 
-// back waits until nothing of relays is left.
+// back waits until nothing of relays is left. Their connections are in no pool:
+// they no longer speak HTTP.
 func back(t testing.TB, p *stack) {
 	t.Helper()
-	eventually(t, "flights ended", func() bool { return p.flights.count() == 0 })
+	p.atBase(t, 0)
 	p.waiting.mu.Lock()
 	defer p.waiting.mu.Unlock()
 	if n := len(p.waiting.all); n != 0 {
 		t.Errorf("%d relays wait for a connection", n)
-	}
-	if n := p.pool.idleCount(); n != 0 {
-		t.Errorf("%d connections are in the pool, want none: they no longer speak HTTP", n)
 	}
 }
 

@@ -1,13 +1,16 @@
 package proxy
 
 import (
+	"bufio"
 	"context"
 	"io"
 	"net"
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/valyala/fasthttp"
 
@@ -195,4 +198,63 @@ func TestRelayShutdownInHandshake(t *testing.T) {
 	c.exactly("echo")
 	leave(c, "fin")
 	wait(t, "shutdown", done)
+}
+
+// Whoever leaves, when and how: nothing is left of a relay on either side.
+func TestRelayLeftAtAnyStage(t *testing.T) {
+	var open atomic.Int64
+	up := startEngine(t, func(_ *scripted, c *engineConn, n int) {
+		open.Add(1)
+		defer open.Add(-1)
+		defer func() { _ = c.Close() }() // before it counts as closed
+		rawHead(c.br)
+		switch n % 7 {
+		case 0: // no answer to the handshake
+		case 1:
+			_ = c.Conn.(*net.TCPConn).SetLinger(0)
+		case 2:
+			c.send(switched, "\r\n", "and gone")
+		case 3:
+			c.send(switched, "\r\n")
+			_ = c.Conn.(*net.TCPConn).SetLinger(0)
+		default:
+			c.send(switched, "\r\n")
+			_, _ = io.Copy(c.Conn, c.br)
+		}
+	})
+	p := startProxy(t, testConfig(t, upstreamOf(up)), nil)
+	flood := strings.Repeat("x", 300000)
+	var all sync.WaitGroup
+	for n := range 30 {
+		all.Go(func() {
+			for m := range 20 {
+				conn, err := net.Dial("tcp", p.addr)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				_ = conn.SetDeadline(time.Now().Add(patience))
+				c := &client{conn, bufio.NewReader(conn), t}
+				_, _ = io.WriteString(c, handshake+"early")
+				switch (n + m) % 4 {
+				case 1:
+					rawHead(c.br)
+				case 2:
+					rawHead(c.br)
+					_, _ = io.WriteString(c, flood) // its echo is never read
+				case 3:
+					rawHead(c.br)
+					_, _ = c.br.ReadByte()
+				}
+				leave(c, []string{"fin", "rst", "half"}[(n*7+m)%3])
+				_ = c.Close()
+			}
+		})
+	}
+	all.Wait()
+	eventually(t, "engine's connections closed", func() bool { return open.Load() == 0 })
+	back(t, p)
+	if n := p.Status().Panics; n != 0 {
+		t.Errorf("got %d panics", n)
+	}
 }
