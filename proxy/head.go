@@ -90,7 +90,10 @@ func hasName(line []byte, name string) bool {
 func (s *Server) appendHead(dst []byte, ctx *fasthttp.RequestCtx, f *flight, bodyLen int) []byte {
 	in := &ctx.Request.Header
 	dst = append(append(dst, in.Method()...), ' ')
-	target := originForm(in.RequestURI())
+	target := in.RequestURI()
+	if s.to.base != "" {
+		target = originForm(target)
+	}
 	if string(target) != "*" { // the whole server has no path
 		dst = append(dst, s.to.base...)
 	}
