@@ -14,6 +14,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -221,8 +222,8 @@ func (s *Server) answer(ctx *fasthttp.RequestCtx, f *flight, x *exchange) {
 	size := -1
 	switch b.framing {
 	case noBody:
-		if n := x.head.ContentLength(); ctx.IsHead() && n >= 0 {
-			resp.Header.SetContentLength(n)
+		if n := x.head.ContentLength(); n >= 0 && (ctx.IsHead() || f.rec.Status == fasthttp.StatusNotModified) {
+			resp.Header.Set(fasthttp.HeaderContentLength, strconv.Itoa(n)) // SetContentLength does nothing at 304
 		}
 		resp.SkipBody = ctx.IsHead()
 		b.finish("", "")
@@ -237,6 +238,10 @@ func (s *Server) answer(ctx *fasthttp.RequestCtx, f *flight, x *exchange) {
 		x.head.SetConnectionClose()
 	}
 	if !ctx.Request.Header.IsHTTP11() && size < 0 {
+		if b.framing != chunked { // what comes in chunks goes on in chunks, as vLLM sends them to HTTP/1.0, too
+			unframed(ctx, b)
+			return
+		}
 		ctx.SetConnectionClose()
 	}
 	ctx.Response.SetBodyStream(b, size)
