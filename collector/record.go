@@ -87,7 +87,7 @@ const (
 	ErrInBand           = "in_band_error"     // an error event after a 200
 	ErrHTTPStatus       = "http_status"       // status 400 or above
 	ErrNotFinished      = "not_finished"      // a clean end without a finish reason
-	ErrRequestRejected  = "request_rejected"  // refused by the proxy itself (too large, malformed)
+	ErrRequestRejected  = "request_rejected"  // refused by the proxy itself (too large, malformed, above its limit)
 	ErrInternal         = "internal"          // a panic that was recovered
 )
 

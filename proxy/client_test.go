@@ -38,11 +38,11 @@ func TestLargeHead(t *testing.T) {
 			t.Errorf("%d bytes: got %d connections, want 1", size, n)
 		}
 	}
-	for _, size := range []int{1000, readBuffer - 20, readBuffer, 60000} {
+	for _, size := range []int{1000, readBuffer - 20, readBuffer, 70000} {
 		f(size, 200, "content-length: 5", "hello")
 		f(size, 200, "transfer-encoding: chunked", chunk("hel")+chunk("lo")+lastChunk)
 	}
-	f(headLimit, 502, "content-length: 5", "hello")
+	f(testConfig(t, "").MaxHeadBytes, 502, "content-length: 5", "hello")
 }
 
 // An HTTP/1.0 client gets what a direct connection to the engine gives it: the

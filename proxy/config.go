@@ -47,10 +47,16 @@ type Config struct {
 	HeadTimeout    time.Duration `env:"SPECTAP_HEAD_TIMEOUT" envDefault:"0s" unit:"duration, 0 = none" help:"limit of the wait for the response head"`
 	IdleTimeout    time.Duration `env:"SPECTAP_IDLE_TIMEOUT" envDefault:"120s" unit:"duration" help:"how long an idle client connection is kept"`
 	ClientTimeout  time.Duration `env:"SPECTAP_CLIENT_TIMEOUT" envDefault:"120s" unit:"duration, 0 = the system's" help:"close a client's connection that acknowledges nothing for so long: its host or its network is gone, or it reads nothing of an answer"`
-	UpstreamIdle   time.Duration `env:"SPECTAP_UPSTREAM_IDLE" envDefault:"3s" unit:"duration" help:"how long an idle connection to the engine is kept; vLLM closes its own after 5 s"`
-	DrainTimeout   time.Duration `env:"SPECTAP_DRAIN_TIMEOUT" envDefault:"30s" unit:"duration" help:"how long running requests may go on after a stop signal"`
-	MaxBodyBytes   int           `env:"SPECTAP_MAX_BODY_BYTES" envDefault:"268435456" unit:"bytes" help:"largest request body"`
-	Hold           time.Duration `env:"SPECTAP_HOLD" envDefault:"50ms" unit:"duration" help:"how long at most an event is held to undo an injection"`
+
+	RequestHeadTimeout time.Duration `env:"SPECTAP_REQUEST_HEAD_TIMEOUT" envDefault:"60s" unit:"duration, 0 = none" help:"how long a client may take from the first byte of a request to the end of its head"`
+	RequestBodyTimeout time.Duration `env:"SPECTAP_REQUEST_BODY_TIMEOUT" envDefault:"60s" unit:"duration, 0 = none" help:"give up on a request body that brings no data for so long; every byte starts it anew"`
+	MaxHeadBytes       int           `env:"SPECTAP_MAX_HEAD_BYTES" envDefault:"131072" unit:"bytes" help:"largest head of a request or an answer"`
+	MaxInFlight        int           `env:"SPECTAP_MAX_IN_FLIGHT" envDefault:"0" unit:"requests, 0 = no limit" help:"most model calls on their way at once; the next is answered 503. Other requests, as /health, always pass"`
+
+	UpstreamIdle time.Duration `env:"SPECTAP_UPSTREAM_IDLE" envDefault:"3s" unit:"duration" help:"how long an idle connection to the engine is kept; vLLM closes its own after 5 s"`
+	DrainTimeout time.Duration `env:"SPECTAP_DRAIN_TIMEOUT" envDefault:"30s" unit:"duration" help:"how long running requests may go on after a stop signal"`
+	MaxBodyBytes int           `env:"SPECTAP_MAX_BODY_BYTES" envDefault:"268435456" unit:"bytes" help:"largest request body"`
+	Hold         time.Duration `env:"SPECTAP_HOLD" envDefault:"50ms" unit:"duration" help:"how long at most an event is held to undo an injection"`
 
 	KeepTexts bool // whole prompts, replies and reasoning, for sinks in this process; no setting
 
@@ -65,6 +71,9 @@ const maxUpstreamIdle = 4 * time.Second
 // leastRecordsBytes is the shortest limit of a records file: below it every few
 // records would have a file of their own.
 const leastRecordsBytes = 64 << 10
+
+// minHeadBytes is the smallest limit of a head: common clients send up to 2 KiB.
+const minHeadBytes = 4 << 10
 
 // FlagName returns the flag of an environment variable: SPECTAP_TOP_P is --top_p.
 func FlagName(variable string) string {
@@ -143,6 +152,14 @@ func (c Config) validateLimits(v *validation) {
 	v.atLeast("SPECTAP_UPSTREAM_IDLE", c.UpstreamIdle, time.Millisecond)
 	v.atLeast("SPECTAP_DRAIN_TIMEOUT", c.DrainTimeout, 0)
 	v.atLeast("SPECTAP_HOLD", c.Hold, time.Millisecond)
+	v.atLeast("SPECTAP_REQUEST_HEAD_TIMEOUT", c.RequestHeadTimeout, 0)
+	v.atLeast("SPECTAP_REQUEST_BODY_TIMEOUT", c.RequestBodyTimeout, 0)
+	if c.MaxHeadBytes < minHeadBytes {
+		v.add("SPECTAP_MAX_HEAD_BYTES", strconv.Itoa(c.MaxHeadBytes), fmt.Sprintf("want at least %d bytes", minHeadBytes))
+	}
+	if c.MaxInFlight < 0 {
+		v.add("SPECTAP_MAX_IN_FLIGHT", strconv.Itoa(c.MaxInFlight), "want 0 (no limit) or more requests")
+	}
 	if c.MaxBodyBytes < 1 {
 		v.add("SPECTAP_MAX_BODY_BYTES", strconv.Itoa(c.MaxBodyBytes), "want at least 1 byte")
 	}

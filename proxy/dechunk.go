@@ -10,8 +10,9 @@ const maxChunkLine = 8 << 10
 
 // The places in a chunked body where its reading can stop between two reads.
 const (
-	chunkSize = iota // before or in the size
-	chunkExt         // after the size, before its CR
+	chunkSize  = iota // before or in the size
+	chunkBlank        // blanks after the size
+	chunkExt          // in the extensions, before the CR
 	chunkSizeLF
 	chunkData
 	chunkDataCR
@@ -64,6 +65,8 @@ func (d *dechunker) step(c byte) error {
 	switch d.state {
 	case chunkSize:
 		return d.sizeByte(c)
+	case chunkBlank:
+		return d.blankByte(c)
 	case chunkExt:
 		return d.skipLine(c, chunkSizeLF)
 	case chunkSizeLF:
@@ -117,12 +120,27 @@ func (d *dechunker) sizeByte(c byte) error {
 	switch c {
 	case '\r':
 		d.state = chunkSizeLF
-	case ';', ' ', '\t':
+	case ';':
 		d.state = chunkExt
+	case ' ', '\t':
+		d.state = chunkBlank
 	default:
 		return errChunk
 	}
 	return nil
+}
+
+// blankByte takes a byte behind the blanks that may follow a size: "5 5" is no
+// size, and one of two readers could take it for 55.
+func (d *dechunker) blankByte(c byte) error {
+	if c == ';' {
+		d.state = chunkExt
+		return nil
+	}
+	if c != ' ' && c != '\t' && c != '\r' {
+		return errChunk
+	}
+	return d.skipLine(c, chunkSizeLF)
 }
 
 // skipLine drops a byte of a line; its CR leads to the next state. A bare LF

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"os"
+	"syscall"
 
 	"github.com/valyala/fasthttp"
 
@@ -18,10 +19,15 @@ type failure struct {
 	kind    string // collector.Err constant
 	code    string // "type" of the error is "spectap_" + code
 	message string
+	again   bool // another attempt soon may succeed
 }
 
 // Error implements error.
 func (f *failure) Error() string { return f.message }
+
+// ends says whether the connection ends with the answer: what follows a request
+// that was not understood, or not read, could be anything.
+func (f *failure) ends() bool { return f.kind == collector.ErrRequestRejected && !f.again }
 
 func reject(status int, code, message string) *failure {
 	return &failure{status: status, kind: collector.ErrRequestRejected, code: code, message: message}
@@ -40,6 +46,12 @@ func (f *failure) write(ctx *fasthttp.RequestCtx) {
 	ctx.SetStatusCode(f.status)
 	ctx.Response.Header.SetContentType("application/json")
 	ctx.Response.SetBody(body)
+	if f.again {
+		ctx.Response.Header.Set(fasthttp.HeaderRetryAfter, "1")
+	}
+	if f.ends() {
+		ctx.SetConnectionClose()
+	}
 }
 
 // upstreamFailure says in our words why no answer came. The cause may quote
@@ -55,10 +67,15 @@ func upstreamFailure(f *flight, stage string, err error) *failure {
 	switch {
 	case stage == stageDial && timeout:
 		return &failure{status: fasthttp.StatusGatewayTimeout, kind: collector.ErrUpstreamTimeout, code: "upstream_timeout", message: "cannot connect to the upstream in time; see SPECTAP_CONNECT_TIMEOUT"}
+	case stage == stageDial && (errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)):
+		return &failure{status: fasthttp.StatusServiceUnavailable, kind: collector.ErrUpstreamRefused, code: "overloaded", again: true,
+			message: "cannot connect to the upstream: the proxy has no free file descriptor; raise its limit of open files (ulimit -n)"}
 	case stage == stageDial:
 		return &failure{status: fasthttp.StatusBadGateway, kind: collector.ErrUpstreamRefused, code: "upstream_refused", message: "cannot connect to the upstream: " + dialCause(err)}
 	case timeout:
 		return &failure{status: fasthttp.StatusGatewayTimeout, kind: collector.ErrUpstreamTimeout, code: "upstream_timeout", message: "upstream sent no response head in time; see SPECTAP_HEAD_TIMEOUT"}
+	case errors.As(err, new(*fasthttp.ErrSmallBuffer)):
+		return &failure{status: fasthttp.StatusBadGateway, kind: collector.ErrUpstreamProtocol, code: "upstream_protocol", message: "upstream's response head is larger than SPECTAP_MAX_HEAD_BYTES"}
 	case stage == stageProtocol:
 		return &failure{status: fasthttp.StatusBadGateway, kind: collector.ErrUpstreamProtocol, code: "upstream_protocol", message: "upstream's answer is not HTTP/1.1"}
 	}
@@ -77,18 +94,4 @@ func dialCause(err error) string {
 func isTimeout(err error) bool {
 	var ne net.Error
 	return errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, fasthttp.ErrTimeout) || errors.As(err, &ne) && ne.Timeout()
-}
-
-// parseFailure answers what fasthttp could not read as a request.
-func parseFailure(err error) *failure {
-	var small *fasthttp.ErrSmallBuffer
-	switch {
-	case errors.Is(err, fasthttp.ErrBodyTooLarge):
-		return reject(fasthttp.StatusRequestEntityTooLarge, "request_too_large", "request body is larger than SPECTAP_MAX_BODY_BYTES")
-	case errors.As(err, &small):
-		return reject(fasthttp.StatusRequestHeaderFieldsTooLarge, "header_too_large", "request header is larger than 64 KiB")
-	case isTimeout(err):
-		return reject(fasthttp.StatusRequestTimeout, "request_timeout", "request did not arrive in time")
-	}
-	return reject(fasthttp.StatusBadRequest, "bad_request", "request is not valid HTTP/1.1")
 }

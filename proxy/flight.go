@@ -39,6 +39,7 @@ type flight struct {
 	observed func(*collector.Record)
 	replaced []string    // names of the fields that the observer set or removed
 	finished atomic.Bool // the route's last event was passed on
+	admitted bool        // counts among Server.calls
 
 	mu     sync.Mutex
 	conn   net.Conn // upstream, while this flight owns it

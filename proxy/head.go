@@ -50,40 +50,45 @@ func refusal(ctx *fasthttp.RequestCtx) *failure {
 	return ambiguous(h.RawHeaders())
 }
 
-// ambiguous refuses heads that two servers could read differently: a body with
-// both framings, and obsolete line folding. fasthttp accepts both.
+// ambiguous refuses heads that two servers could read differently. fasthttp
+// accepts a body with both framings, obsolete line folding, and names with a
+// space in them ("Transfer-Encoding : chunked").
 func ambiguous(raw []byte) *failure {
-	length, coding := false, false
+	framings := 0
 	for len(raw) > 0 {
-		line := raw
-		if i := bytes.IndexByte(raw, '\n'); i >= 0 {
-			line, raw = raw[:i], raw[i+1:]
-		} else {
-			raw = nil
-		}
-		if len(line) == 0 {
+		line, rest, _ := bytes.Cut(raw, []byte{'\n'})
+		raw = rest
+		if line = bytes.TrimSuffix(line, []byte{'\r'}); len(line) == 0 {
 			continue
 		}
-		switch line[0] | 0x20 {
-		case ' ', '\t' | 0x20:
-			if len(bytes.TrimSpace(line)) > 0 && (line[0] == ' ' || line[0] == '\t') {
-				return reject(fasthttp.StatusBadRequest, "bad_request", "obsolete line folding in the request head")
-			}
-		case 'c':
-			length = length || hasName(line, "content-length")
-		case 't':
-			coding = coding || hasName(line, "transfer-encoding")
+		if line[0] == ' ' || line[0] == '\t' {
+			return reject(fasthttp.StatusBadRequest, "bad_request", "obsolete line folding in the request head")
+		}
+		name, value, ok := bytes.Cut(line, []byte{':'})
+		if !ok || !isToken(string(name)) {
+			return reject(fasthttp.StatusBadRequest, "bad_request", "a name in the request head is not a token of RFC 9110")
+		}
+		if bytes.ContainsFunc(value, isControl) {
+			return reject(fasthttp.StatusBadRequest, "bad_request", "a value in the request head has a control character")
+		}
+		if framesBody(name) {
+			framings++
 		}
 	}
-	if length && coding {
-		return reject(fasthttp.StatusBadRequest, "bad_request", "both Content-Length and Transfer-Encoding in the request head")
+	if framings > 1 {
+		return reject(fasthttp.StatusBadRequest, "bad_request", "more than one Content-Length or Transfer-Encoding in the request head")
 	}
 	return nil
 }
 
-func hasName(line []byte, name string) bool {
-	return len(line) > len(name) && line[len(name)] == ':' && strings.EqualFold(string(line[:len(name)]), name)
+// framesBody says whether a field tells where the body ends.
+func framesBody(name []byte) bool {
+	return isField(name, fasthttp.HeaderContentLength) || isField(name, fasthttp.HeaderTransferEncoding)
 }
+
+// isControl reports whether a rune of a field value is a control character that
+// RFC 9110 section 5.5 does not allow.
+func isControl(c rune) bool { return c < ' ' && c != '\t' || c == 0x7f }
 
 // appendHead appends the head of the request as it goes upstream: target and
 // fields are the client's bytes, the version and the framing are ours.
@@ -117,7 +122,7 @@ func (s *Server) appendHead(dst []byte, ctx *fasthttp.RequestCtx, f *flight, bod
 // fields say so of each POST and DELETE, once it has looked for a body.
 func hasBody(h *fasthttp.RequestHeader) bool {
 	for line := range bytes.Lines(h.RawHeaders()) {
-		if hasName(line, "content-length") || hasName(line, "transfer-encoding") {
+		if name, _, _ := bytes.Cut(line, []byte{':'}); framesBody(name) {
 			return true
 		}
 	}

@@ -48,6 +48,7 @@ type Server struct {
 	flights  flights
 	waiting  waitingRelays
 	counts   counts
+	calls    atomic.Int64 // model calls on their way; counted with SPECTAP_MAX_IN_FLIGHT only
 	probe    *prober
 
 	engine   atomic.Value // Engine
@@ -109,6 +110,10 @@ func (s *Server) handle(ctx *fasthttp.RequestCtx) {
 	defer s.buffers.Put(room)
 	body := s.rewrite(f, room, ctx.Request.Body())
 	s.begin(ctx, f)
+	if no := s.admit(f); no != nil {
+		s.fail(ctx, f, no)
+		return
+	}
 	*buf = s.appendHead((*buf)[:0], ctx, f, len(body))
 
 	f.watch = s.watcher.arm(f.client, f) // before dialing, so that no leaving is missed
@@ -302,16 +307,12 @@ func (s *Server) fail(ctx *fasthttp.RequestCtx, f *flight, err error) {
 	s.fillUnmeasured(f.rec)
 	s.land(f)
 	no.write(ctx)
+	if no.ends() {
+		linger(f.client)
+	}
 	if f.cancelled() != nil { // the connection has a write limit, or nobody at its end
 		ctx.SetConnectionClose()
 	}
-}
-
-// refuse answers what is no request: there is no Record of it.
-func (s *Server) refuse(ctx *fasthttp.RequestCtx, no *failure) {
-	s.counts.refused.Add(1)
-	s.log.Warn().Int("status", no.status).Str("error", no.message).Msg("request refused")
-	no.write(ctx)
 }
 
 // recovered answers for a handler that panicked. fasthttp would let it kill the process.
@@ -329,6 +330,7 @@ func (s *Server) recovered(ctx *fasthttp.RequestCtx, f *flight) {
 // end of the answer, and to the log if it failed.
 func (s *Server) land(f *flight) {
 	f.end()
+	s.leave(f)
 	rec := f.rec
 	if rec.Model == "" {
 		rec.Model = f.sent.Model

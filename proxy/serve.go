@@ -15,18 +15,21 @@ import (
 func (s *Server) server() *fasthttp.Server {
 	return &fasthttp.Server{
 		Handler:                      s.handle,
-		ErrorHandler:                 func(ctx *fasthttp.RequestCtx, err error) { s.refuse(ctx, parseFailure(err)) },
+		ErrorHandler:                 func(ctx *fasthttp.RequestCtx, err error) { s.refuse(ctx, s.parseFailure(ctx.Conn(), err)) },
+		ExpectHandler:                s.expect,
+		ConnState:                    s.connStates,
+		HeaderReceived:               headRead,
 		Logger:                       serverLog{s.log},
 		SecureErrorLogMessage:        true,
 		MaxRequestBodySize:           s.cfg.MaxBodyBytes,
-		ReadBufferSize:               headLimit,
+		ReadBufferSize:               s.cfg.MaxHeadBytes,
 		IdleTimeout:                  s.cfg.IdleTimeout,
 		NoDefaultServerHeader:        true,
 		NoDefaultDate:                true,
 		NoDefaultContentType:         true,
 		DisablePreParseMultipartForm: true,
 		CloseOnShutdown:              true,
-		ConnState:                    s.connState,
+		ReduceMemoryUsage:            true,
 	}
 }
 
@@ -36,7 +39,7 @@ func (s *Server) Serve(ln net.Listener) error {
 		return ln.Close()
 	}
 	s.probe.start()
-	if err := s.http.Serve(patientListener{ln, s.log, s.cfg.ClientTimeout}); err != nil && !s.stopping.Load() {
+	if err := s.http.Serve(limitListener{patientListener{ln, s.log, s.cfg.ClientTimeout}, s}); err != nil && !s.stopping.Load() {
 		return fmt.Errorf("cannot serve on %q: %w", ln.Addr(), err)
 	}
 	return nil

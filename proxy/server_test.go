@@ -57,7 +57,7 @@ func TestRefused(t *testing.T) {
 		}
 	}
 	f(413, "spectap_request_too_large", post(chatPath, strings.Repeat("canary", 200)))
-	f(431, "spectap_header_too_large", post(chatPath, "{}", "X: "+strings.Repeat("canary", 20000)))
+	f(431, "spectap_header_too_large", post(chatPath, "{}", "X: "+strings.Repeat("canary", 30000)))
 	f(400, "spectap_bad_request", "POST canary\r\n\r\n")
 	f(400, "spectap_bad_request", "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n")
 	f(400, "spectap_bad_request", "POST / HTTP/1.1\r\nHost: h\r\nX: a\r\n canary\r\nContent-Length: 0\r\n\r\n")

@@ -25,8 +25,6 @@ const (
 	// readBuffer holds one read, and the head of an answer as a rule; events with
 	// logprobs or tool calls are often above 4 KiB.
 	readBuffer = 16 << 10
-	// headLimit is the largest head of a request or an answer.
-	headLimit = 64 << 10
 	// joinLimit is the largest body that is copied behind its head to save a write.
 	joinLimit = 64 << 10
 	// retryWithin is how long after the request was written an unanswered, reused
@@ -106,7 +104,7 @@ func (s *Server) try(f *flight, n int, head, body []byte) (x *exchange, a attemp
 	if writeErr != nil {
 		wait = earlyAnswer
 	}
-	if err = x.readHead(f, wait); err == nil {
+	if err = x.readHead(f, wait, s.cfg.MaxHeadBytes); err == nil {
 		if writeErr != nil {
 			x.head.SetConnectionClose()
 		}
@@ -115,7 +113,7 @@ func (s *Server) try(f *flight, n int, head, body []byte) (x *exchange, a attemp
 	a.got, a.waited, a.timeout = c.got, time.Since(written), writeErr == nil && isTimeout(err)
 	a.untaken = a.reused && a.written && untaken(c.socket, len(head)+len(body))
 	stage = stageHead
-	if c.got > 0 && !isTimeout(err) && !brokeOff(err) {
+	if c.got > 0 && !isTimeout(err) && (!brokeOff(err) || !x.beginsAsHTTP()) {
 		stage = stageProtocol
 	}
 	if writeErr != nil && c.got == 0 {
@@ -146,8 +144,8 @@ func (s *Server) write(c *upConn, head, body []byte) error {
 }
 
 // readHead reads the head of the final answer, or of the upgrade that was asked
-// for, and passes interim ones on. wait 0 is no limit.
-func (x *exchange) readHead(f *flight, wait time.Duration) error {
+// for, of at most most bytes, and passes interim ones on. wait 0 is no limit.
+func (x *exchange) readHead(f *flight, wait time.Duration, most int) error {
 	if wait > 0 {
 		if err := x.conn.SetReadDeadline(time.Now().Add(wait)); err != nil {
 			return err
@@ -158,9 +156,12 @@ func (x *exchange) readHead(f *flight, wait time.Duration) error {
 		x.head.SetNoDefaultContentType(true)
 		x.head.DisableNormalizing() // names go on as the engine spells them
 		err := x.head.Read(x.br)
-		if small := new(fasthttp.ErrSmallBuffer); errors.As(err, &small) && x.br.Size() < headLimit {
-			x.grow()
+		if small := new(fasthttp.ErrSmallBuffer); errors.As(err, &small) && x.br.Size() < most {
+			x.grow(most)
 			err = x.head.Read(x.br)
+		}
+		if err == nil {
+			err = checkHead(&x.head)
 		}
 		if err != nil {
 			return err
@@ -180,10 +181,29 @@ func (x *exchange) readHead(f *flight, wait time.Duration) error {
 	return nil
 }
 
-// grow gives the exchange a reader for a large head, with what was read already.
-func (x *exchange) grow() {
+// checkHead refuses what fasthttp takes for an answer of HTTP/1.1 and no client would.
+func checkHead(h *fasthttp.ResponseHeader) error {
+	if !bytes.HasPrefix(h.Protocol(), []byte("HTTP/1.")) {
+		return errors.New("answer of another version than HTTP/1")
+	}
+	for name := range h.All() {
+		if !isToken(string(name)) {
+			return errors.New("field name is not a token")
+		}
+	}
+	return nil
+}
+
+// beginsAsHTTP says whether the bytes of a head that ended too early are those of one.
+func (x *exchange) beginsAsHTTP() bool {
 	read, _ := x.br.Peek(x.br.Buffered())
-	x.br = bufio.NewReaderSize(io.MultiReader(bytes.NewReader(bytes.Clone(read)), x.conn), headLimit)
+	return bytes.HasPrefix([]byte("HTTP/1."), read[:min(len(read), len("HTTP/1."))])
+}
+
+// grow gives the exchange a reader for a large head, with what was read already.
+func (x *exchange) grow(size int) {
+	read, _ := x.br.Peek(x.br.Buffered())
+	x.br = bufio.NewReaderSize(io.MultiReader(bytes.NewReader(bytes.Clone(read)), x.conn), size)
 }
 
 // reader returns a buffered reader for a connection.
