@@ -33,7 +33,7 @@ func TestSoak(t *testing.T) {
 			t.Parallel()
 			engine := startEngine(t, "--prefill", "20ms", "--step", "40ms", "--step_per_request", "0", "--eos", "0")
 			path := filepath.Join(t.TempDir(), "records.jsonl")
-			p := startProxy(t, nil, engine, append([]string{"--records", path, "--pprof"}, args...)...)
+			p := startProxy(t, nil, engine, append([]string{"--records", path, "--pprof", "--hold", "10s"}, args...)...) // a slow machine must not make it let go
 			s := newSoak(t, engine, p)
 			s.racy = racy
 			base := p.vitals(t)

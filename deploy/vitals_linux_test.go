@@ -38,8 +38,8 @@ func (p *proxyProcess) vitals(t testing.TB) vitals {
 	return vitals{resident: number(t, residentLine, status), files: p.files(t), routines: number(t, routinesLine, profile)}
 }
 
-// files counts the proxy's open descriptors.
-func (p *proxyProcess) files(t testing.TB) int {
+// files counts the open descriptors of a process.
+func (p *process) files(t testing.TB) int {
 	t.Helper()
 	entries, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", p.cmd.Process.Pid))
 	if err != nil {
