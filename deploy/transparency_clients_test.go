@@ -7,6 +7,7 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -22,18 +23,21 @@ const clientsTimeout = 2 * time.Minute
 // The openai, aiohttp and httpx clients and Go's get the same objects with and
 // without spectap, in every mode.
 func TestTransparencyClients(t *testing.T) {
-	f := func(upstream, url string) {
+	f := func(upstream, server string) {
 		t.Helper()
 		t.Run(upstream, func(t *testing.T) {
-			direct := askAll(t, url, "direct-", upstream) // fakevllm puts the X-Request-Id into its answers: all are of one length
+			direct := askAll(t, server, "direct-", upstream) // fakevllm puts the X-Request-Id into its answers: all are of one length
 			for run, mode := range map[string]string{"observe": "observe", "usage--": "usage", "tokens-": "tokens"} {
 				t.Run(mode, func(t *testing.T) {
 					records := filepath.Join(t.TempDir(), "records.jsonl")
-					proxy := startProxy(t, nil, url, "--measure", mode, "--records", records)
+					proxy := startProxy(t, nil, server, "--measure", mode, "--records", records)
 					through := askAll(t, proxy.URL, run, upstream)
 					compareReplies(t, direct, through)
+					if len(through) < 100 {
+						t.Errorf("got %d replies, want those of all clients", len(through))
+					}
 					if upstream == "captures" {
-						leavers(t, url, run)
+						leavers(t, server, run)
 					}
 					proxy.stop(t)
 					compareKinds(t, records, run)
@@ -114,12 +118,9 @@ func mask(value any) any {
 	return value
 }
 
-// compareReplies wants the same replies, and no empty ones.
+// compareReplies wants the same replies.
 func compareReplies(t *testing.T, direct, through replies) {
 	t.Helper()
-	if len(direct) < 60 {
-		t.Errorf("got %d replies, want those of all clients", len(direct))
-	}
 	for _, name := range slices.Sorted(maps.Keys(direct)) {
 		if direct[name] != through[name] {
 			at := max(0, common(direct[name], through[name])-80)
@@ -157,11 +158,11 @@ func leavers(t *testing.T, url, run string) {
 
 // caseOf returns what became of a request with that X-Case, once it has come to
 // the word.
-func caseOf(t testing.TB, url, name, until string) []string {
+func caseOf(t testing.TB, server, name, until string) []string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/case/"+name+"?until="+until, nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, server+"/case/"+name+"?until="+url.QueryEscape(until), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

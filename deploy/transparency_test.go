@@ -112,7 +112,7 @@ func startUvicorn(t testing.TB, http string, environ []string, args ...string) *
 	}
 	args = append([]string{
 		"-m", "uvicorn", "app:app", "--app-dir", "transparency", "--host", "127.0.0.1", "--port", "0",
-		"--http", http, "--loop", "uvloop", "--no-access-log", "--h11-max-incomplete-event-size", "4194304",
+		"--http", http, "--loop", "uvloop", "--no-access-log", "--h11-max-incomplete-event-size", "4194304", "--timeout-graceful-shutdown", "15",
 	}, args...)
 	environ = append([]string{"SPECTAP_CAPTURES=" + captures, "PYTHONDONTWRITEBYTECODE=1", "PYTHONUNBUFFERED=1"}, environ...)
 	p := start(t, environ, interpreter, args...)

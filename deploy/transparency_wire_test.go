@@ -127,27 +127,33 @@ func (a *seenAnswer) body(in *bufio.Reader, method, code string, fields []string
 // readChunks reads a chunked body to its last chunk.
 func readChunks(in *bufio.Reader) (chunks int, body []byte, err error) {
 	for {
-		line, err := in.ReadString('\n')
-		if err != nil {
+		part, err := readChunk(in)
+		if err != nil || len(part) == 0 {
 			return chunks, body, err
 		}
-		size, err := strconv.ParseUint(strings.TrimSuffix(line, "\r\n"), 16, 31)
-		if err != nil {
-			return chunks, body, err
-		}
-		part := make([]byte, size+2)
-		if _, err := io.ReadFull(in, part); err != nil {
-			return chunks, body, err
-		}
-		if !bytes.HasSuffix(part, []byte("\r\n")) {
-			return chunks, body, fmt.Errorf("a chunk or the body ends in %q", part[size:])
-		}
-		if size == 0 {
-			return chunks, body, nil
-		}
-		body = append(body, part[:size]...)
+		body = append(body, part...)
 		chunks++
 	}
+}
+
+// readChunk reads a chunk, the last one of which is empty.
+func readChunk(in *bufio.Reader) ([]byte, error) {
+	line, err := in.ReadString('\n')
+	if err != nil {
+		return nil, err
+	}
+	size, err := strconv.ParseUint(strings.TrimSuffix(line, "\r\n"), 16, 31)
+	if err != nil {
+		return nil, err
+	}
+	part := make([]byte, size+2)
+	if _, err := io.ReadFull(in, part); err != nil {
+		return nil, err
+	}
+	if !bytes.HasSuffix(part, []byte("\r\n")) {
+		return nil, fmt.Errorf("a chunk or the body ends in %q", part[size:])
+	}
+	return part[:size], nil
 }
 
 // end says what became of the connection behind an answer: "open" if another
