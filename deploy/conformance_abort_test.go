@@ -36,6 +36,47 @@ func conformAbort(t *testing.T, server realServer) {
 	}
 	f(true)
 	f(false)
+	t.Run("prefill", func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "records.jsonl")
+		proxy := startProxy(t, nil, server.url, "--records", path)
+		for _, url := range []string{server.url, proxy.URL} {
+			server.abandonedInPrefill(t, url)
+		}
+		proxy.stop(t)
+		compareAborted(t, path, true)
+	})
+}
+
+// abandonedInPrefill asks with a long prompt, leaves when the head of the answer
+// has come, which is before the first token, and wants no reply to be made. The
+// server tells of a request only after its prefill: a second one that is done
+// shows that the first one's is over.
+func (s realServer) abandonedInPrefill(t *testing.T, url string) {
+	t.Helper()
+	before := s.counters(t)
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	body := fmt.Sprintf(`{"model":%q,"messages":[{"role":"user","content":%q}],"max_tokens":200,"ignore_eos":true,"temperature":0,"stream":true}`, servedModel, strings.Repeat("one two three ", 450))
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url+"/v1/chat/completions", strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Content-Type", "application/json")
+	answer, err := http.DefaultTransport.RoundTrip(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	_ = answer.Body.Close() // cut off
+	var short map[string]any
+	s.ask(t, "/v1/completions", map[string]any{"model": servedModel, "prompt": "a", "max_tokens": 1}, &short)
+	poll(t, "the requests to end", func() bool {
+		now := s.counters(t).less(before)
+		return now.running == 0 && now.finished > 0
+	})
+	if now := s.counters(t).less(before); now.finished != 1 || now.generated > 20 {
+		t.Errorf("the server finished %v requests with %v tokens, want only the short one", now.finished, now.generated)
+	}
 }
 
 // freed asks for a long reply, leaves, and returns how long the server still ran

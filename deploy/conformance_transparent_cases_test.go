@@ -15,6 +15,7 @@ type transparentCase struct {
 	exact   bool                // nothing is masked
 	anew    []string            // members beside id and created that the server makes anew
 	shape   func(string) string // what of the body is compared; nil: all
+	closes  bool                // the server closes a connection that the client would keep
 }
 
 // transparentKey is the server's API key.

@@ -13,6 +13,8 @@ import (
 //
 //   - the value of Date, which passes through but is another second's;
 //   - the case and the place of the fields that the HTTP server writes itself (written);
+//   - Connection: close of a server whose client did not ask for it (closes): that is
+//     between spectap and the server, the client's connection is kept;
 //   - where the chunks of a chunked body end: what one read brought is written at once.
 //
 // written are the fields that spectap's HTTP server writes itself, in its own
@@ -53,11 +55,17 @@ func (a *rawAnswer) whole(c transparentCase) whole {
 	if c.shape != nil {
 		w.Body = c.shape(a.body)
 	}
+	if c.closes {
+		w.End = ""
+	}
 	var first []string
 	for _, line := range a.fields {
 		name, value, _ := strings.Cut(line, ":")
 		if strings.EqualFold(name, "Date") || c.shape != nil && strings.EqualFold(name, "Content-Length") {
 			value = " *"
+		}
+		if c.closes && strings.EqualFold(line, "Connection: close") {
+			continue
 		}
 		if low := strings.ToLower(name); slices.Contains(written, low) {
 			first = append(first, low+":"+value)

@@ -31,12 +31,21 @@ func routes() (out []transparentCase) {
 	f("CORS, asked first", asked("OPTIONS", "/v1/chat/completions", "", "Origin: http://page.test", "Access-Control-Request-Method: POST", "Access-Control-Request-Headers: content-type, authorization"))
 	f("CORS", asked("GET", "/v1/models", "", "Origin: http://page.test"))
 	f("CORS, credentials", asked("POST", "/v1/chat/completions", jsonOf(chatBody(members{"stream": true})), "Origin: http://page.test", "Cookie: a=b"))
+	for _, path := range []string{"/v1/realtime", "/v1/realtime?model=smollm2", "/nope"} { // 403 before the handshake: no model here speaks it
+		f("WebSocket "+path, asked("GET", path, "", webSocket...)).closes = true
+		f("WebSocket, no key "+path, asked("GET", path, "", append([]string{"Authorization: -"}, webSocket...)...)).closes = true
+	}
+	f("WebSocket, half asked for", asked("GET", "/v1/models", "", "Upgrade: websocket"))
+	f("HTTP/2 asked for", asked("GET", "/v1/models", "", "Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c", "HTTP2-Settings: AAMAAABkAARAAAAAAAIAAAAA"))
 	for _, r := range otherGenerations {
 		c := f("POST "+r.name, asked("POST", strings.Fields(r.name)[0], jsonOf(r.more)))
 		c.anew = r.anew
 	}
 	return append(out, plainHTTP()...)
 }
+
+// webSocket asks for a WebSocket (RFC 6455 section 4.1).
+var webSocket = []string{"Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=="}
 
 // otherGenerations are requests of routes that spectap does not inject into, most
 // of which this model does not have.
