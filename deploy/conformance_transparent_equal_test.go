@@ -61,7 +61,8 @@ func (a *rawAnswer) whole(c transparentCase) whole {
 	var first []string
 	for _, line := range a.fields {
 		name, value, _ := strings.Cut(line, ":")
-		if strings.EqualFold(name, "Date") || c.shape != nil && strings.EqualFold(name, "Content-Length") {
+		madeAnew := strings.EqualFold(name, "X-Request-Id") && !strings.Contains(c.request.head, "X-Request-Id")
+		if madeAnew || strings.EqualFold(name, "Date") || c.shape != nil && strings.EqualFold(name, "Content-Length") {
 			value = " *"
 		}
 		if c.closes && strings.EqualFold(line, "Connection: close") {

@@ -24,11 +24,11 @@ func TestConformanceTransparent(t *testing.T) {
 	f := func(drafts string, cases []transparentCase, more ...string) {
 		t.Helper()
 		t.Run(drafts, func(t *testing.T) {
-			server := k.serve(t, drafts, append([]string{"--api-key", transparentKey}, more...)...)
+			server := k.serve(t, drafts, more...)
 			server.transparent(t, cases)
 		})
 	}
-	f("ngram", append(generations(), routes()...), "--per-request-spec-decode-metrics", "detailed",
+	f("ngram", append(generations(), routes()...), "--api-key", transparentKey, "--per-request-spec-decode-metrics", "detailed",
 		"--enable-auto-tool-choice", "--tool-call-parser", "hermes")
 	f("draft", among(append(generations(), routes()...), "plain", "n=2", "stop string", "unicode", "min_p", "usage", "options", "counts", "no messages", "CORS", "X-Request-Id", "GET /v1/models"), "--per-request-spec-decode-metrics", "summary",
 		"--enable-force-include-usage", "--enable-request-id-headers", "--enable-prompt-tokens-details",
