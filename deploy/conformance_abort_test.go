@@ -56,7 +56,7 @@ func (s realServer) abandonedInPrefill(t *testing.T, url string) {
 	before := s.counters(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	body := fmt.Sprintf(`{"model":%q,"messages":[{"role":"user","content":%q}],"max_tokens":200,"ignore_eos":true,"temperature":0,"stream":true}`, servedModel, strings.Repeat("one two three ", 450))
+	body := fmt.Sprintf(`{"model":%q,"messages":[{"role":"user","content":%q}],"max_tokens":200,"ignore_eos":true,"temperature":0,"stream":true}`, servedModel, strings.Repeat("one two three ", 200))
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url+"/v1/chat/completions", strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
@@ -68,8 +68,10 @@ func (s realServer) abandonedInPrefill(t *testing.T, url string) {
 	}
 	cancel()
 	_ = answer.Body.Close() // cut off
-	var short map[string]any
-	s.ask(t, "/v1/completions", map[string]any{"model": servedModel, "prompt": "a", "max_tokens": 1}, &short)
+	short := asked("POST", "/v1/completions", jsonOf(completionBody(members{"max_tokens": 1})))
+	if _, err := short.exchange(strings.TrimPrefix(s.url, "http://")); err != nil {
+		t.Fatal(err)
+	}
 	poll(t, "the requests to end", func() bool {
 		now := s.counters(t).less(before)
 		return now.running == 0 && now.finished > 0

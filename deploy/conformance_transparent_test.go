@@ -31,7 +31,7 @@ func TestConformanceTransparent(t *testing.T) {
 	f("ngram", append(generations(), routes()...), "--api-key", transparentKey, "--per-request-spec-decode-metrics", "detailed",
 		"--enable-auto-tool-choice", "--tool-call-parser", "hermes")
 	f("draft", among(append(generations(), routes()...), "plain", "n=2", "stop string", "unicode", "min_p", "usage", "options", "counts", "no messages", "CORS", "X-Request-Id", "GET /v1/models"), "--per-request-spec-decode-metrics", "summary",
-		"--enable-force-include-usage", "--enable-request-id-headers", "--enable-prompt-tokens-details",
+		"--enable-request-id-headers", "--enable-prompt-tokens-details",
 		"--allowed-origins", `["http://page.test"]`)
 }
 
