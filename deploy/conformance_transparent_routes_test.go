@@ -131,7 +131,7 @@ func plainHTTP() (out []transparentCase) {
 	old = asked("POST", path, streamed)
 	old.head = strings.Replace(old.head, "HTTP/1.1", "HTTP/1.0", 1)
 	f("HTTP/1.0, streamed", old, false)
-	f("60 KB of header", asked("GET", "/v1/models", "", "X-Long: "+strings.Repeat("a", 60<<10)), false)
+	f("70 KB of header", asked("GET", "/v1/models", "", "X-Long: "+strings.Repeat("a", 70<<10)), false)
 	f("8 MiB of body", asked("POST", path, jsonOf(chatBody(members{"stream": true, "metadata": members{"a": strings.Repeat("a", 8<<20)}}))), false)
 	return out
 }
