@@ -81,9 +81,8 @@ func (p program) root() *cobra.Command {
 	}
 	root.SetOut(p.stdout)
 	root.SetErr(p.stderr)
-	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetGlobalNormalizationFunc(dashes)
-	root.AddCommand(p.demoCommand(), p.proxyCommand(), p.sweepCommand(), p.collectCommand(), p.execCommand(), p.launchCommand(), p.checkCommand(), p.uploadCommand(), p.versionCommand())
+	root.AddCommand(p.demoCommand(), p.proxyCommand(), p.sweepCommand(), p.collectCommand(), p.execCommand(), p.launchCommand(), p.checkCommand(), p.healthcheckCommand(), p.uploadCommand(), p.versionCommand())
 	return root
 }
 
