@@ -17,7 +17,7 @@ import (
 )
 
 // wireTimeout ends a conversation in which somebody waits for ever.
-const wireTimeout = 10 * time.Second
+const wireTimeout = 30 * time.Second
 
 // wire is a client's connection, spoken by hand.
 type wire struct {
