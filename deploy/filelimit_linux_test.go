@@ -12,6 +12,7 @@ import (
 // accepting waits, the log says what to raise, whoever is refused is told why, and
 // afterwards all is as before.
 func TestFileLimit(t *testing.T) {
+	t.Parallel()
 	const first, more = 100, 300 // a stream takes two descriptors
 	engine := slowEngine(t)
 	long, short := prompt{number: 1, tokens: 400, stream: true}, prompt{number: 2, tokens: 16, stream: true}

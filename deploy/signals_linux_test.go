@@ -126,6 +126,7 @@ func slowEngine(t *testing.T) string {
 // is cut, so that no client takes it for whole, and the file and the collector
 // have all of it.
 func TestTermUnderLoad(t *testing.T) {
+	t.Parallel()
 	const n = 16
 	engine := slowEngine(t)
 	direct := &caller{address: hostOf(engine)}
@@ -174,6 +175,7 @@ func TestTermUnderLoad(t *testing.T) {
 
 // A second SIGTERM cuts at once, and loses nothing that was measured.
 func TestTermTwice(t *testing.T) {
+	t.Parallel()
 	const n = 32
 	sink := startReceiver(t, 0)
 	path := filepath.Join(t.TempDir(), "records.jsonl")
@@ -200,6 +202,7 @@ func TestTermTwice(t *testing.T) {
 // SIGKILL leaves whole lines. One that the kernel tore is a line of its own, and
 // the next proxy that appends to the file begins behind it.
 func TestKilledLeavesLines(t *testing.T) {
+	t.Parallel()
 	engine := startEngine(t, "--prefill", "1ms", "--step", "1ms")
 	path := filepath.Join(t.TempDir(), "records.jsonl")
 	p := startProxy(t, nil, engine, "--records", path)

@@ -28,6 +28,7 @@ const (
 // keeps connections for longer than the engine does, of which it warns: its look at
 // an idle connection, and its one retry, keep most requests from a 502.
 func TestSoak(t *testing.T) {
+	t.Parallel()
 	f := func(name string, racy bool, args ...string) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -49,6 +49,7 @@ func kindSeen(text, want string, err error) (kinds []string, ok bool) {
 // client is told, goes on when the engine does, and nothing is left over in the
 // proxy or between it and the engine.
 func TestEngineKilledUnderLoad(t *testing.T) {
+	t.Parallel()
 	const clients, rounds = 200, 3
 	address := refused(t)
 	engine := startEngineAt(t, address)
