@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"sync"
 
 	"github.com/valyala/fasthttp"
@@ -163,8 +164,8 @@ func (r *relayed) recovered() {
 // failed one would have reset it. What a side sent before it ended was passed on,
 // so its failure afterwards is none.
 func (r *relayed) broke(side *way, err error) {
-	how := abruptly
-	if isTimeout(err) {
+	how, limit := abruptly, errors.Is(err, os.ErrDeadlineExceeded) // ours; a peer that vanished times out, too
+	if limit {
 		how = gently
 	}
 	switch cause := r.f.cancelled(); {
@@ -174,11 +175,11 @@ func (r *relayed) broke(side *way, err error) {
 		r.cut(collector.ErrClientGone, cause.Error(), gently)
 	case side.ended.Load():
 		r.cut("", "", how)
-	case side == &r.up && isTimeout(err): // the engine had ended
+	case side == &r.up && limit: // the engine had ended
 		r.cut("", "", how)
 	case side == &r.up:
 		r.cut(collector.ErrClientGone, errClientGone.Error(), how)
-	case isTimeout(err):
+	case limit:
 		r.cut(collector.ErrStalled, errSilent.Error(), how)
 	default:
 		r.cut(collector.ErrTruncated, errBroken.Error(), how)

@@ -4,10 +4,13 @@ import (
 	"errors"
 	"io"
 	"net"
+	"os"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/valyala/fasthttp"
 
 	"spectap/collector"
 )
@@ -116,6 +119,49 @@ func TestRelayClosedBothWays(t *testing.T) {
 		t.Errorf("got kind %q, want none: the client had ended", rec.ErrorKind)
 	}
 	back(t, p)
+}
+
+// Both connections are closed when a relay has ended, whoever closed before; a
+// peer that vanished is told from a limit of ours.
+func TestRelayCloses(t *testing.T) {
+	f := func(kind string, engine bool, err error) {
+		t.Helper()
+		recs := make(chan *collector.Record, 1)
+		up, conns := handed(t)
+		relays := make(chan *relayed, 1)
+		p := startProxy(t, testConfig(t, upstreamOf(up)), func(s *Server) {
+			ended(recs)(s)
+			s.http.Handler = func(ctx *fasthttp.RequestCtx) {
+				s.handle(ctx)
+				relays <- s.waiting.all[ctx.Conn()]
+			}
+		})
+		c := upgraded(t, p.addr)
+		e, r := <-conns, <-relays
+		switch {
+		case err == nil:
+			_ = e.Conn.(*net.TCPConn).CloseWrite()
+			leave(c, "half")
+		case engine:
+			r.broke(&r.down, err)
+		default:
+			r.broke(&r.up, err)
+		}
+		if rec := <-recs; rec.ErrorKind != kind {
+			t.Errorf("%v: got kind %q, want %q", err, rec.ErrorKind, kind)
+		}
+		for _, conn := range []net.Conn{r.x.conn, r.f.client} {
+			if err := conn.SetDeadline(time.Time{}); !errors.Is(err, net.ErrClosed) {
+				t.Errorf("got %v of %T, want it closed", err, conn)
+			}
+		}
+	}
+	vanished := &net.OpError{Op: "read", Err: os.NewSyscallError("recvmsg", syscall.ETIMEDOUT)}
+	f("", false, nil)
+	f(collector.ErrClientGone, false, vanished)
+	f(collector.ErrTruncated, true, vanished)
+	f("", false, os.ErrDeadlineExceeded)
+	f(collector.ErrStalled, true, os.ErrDeadlineExceeded)
 }
 
 // An idle relay lives as long as both sides want; once one has ended, the other
