@@ -38,6 +38,7 @@ type reply struct {
 	chunked bool // the parts are chunks
 	tail    string
 	drip    bool   // the tail comes byte by byte
+	due     []int  // bytes of a body that the client gets of the parts up to each; nil is all
 	end     string // "" goes on, "FIN" or "RST" end the connection
 }
 
@@ -104,14 +105,16 @@ func (st *theatre) serve(c *engineConn) bool {
 	r := sc.answer(m)
 	sent := 0
 	c.send(r.head)
-	for _, part := range r.parts {
+	for i, part := range r.parts {
 		v.late = v.late || !sc.early && !st.await(sent)
 		if r.chunked {
 			c.send(chunk(part))
 		} else {
 			c.send(part)
 		}
-		sent += len(part)
+		if sent += len(part); r.due != nil {
+			sent = r.due[i]
+		}
 	}
 	v.late = v.late || !sc.early && !st.await(sent)
 	if r.drip {
