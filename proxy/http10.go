@@ -20,7 +20,7 @@ func unframed(ctx *fasthttp.RequestCtx, b *stream) {
 		return
 	}
 	if _, err := b.WriteTo(b.f.client); err != nil {
-		if c, ok := b.f.client.(*net.TCPConn); ok {
+		if c, ok := b.f.client.(interface{ SetLinger(sec int) error }); ok {
 			_ = c.SetLinger(0)
 		}
 	}

@@ -164,7 +164,7 @@ func readRawAnswer(br *bufio.Reader, method string, read func(int), interim func
 			continue
 		}
 		m.interim = early
-		bodiless := method == "HEAD" || m.status() == 101 || m.status() == 204 || m.status() == 304
+		bodiless := method == "HEAD" || m.status() == 204 || m.status() == 304
 		m.frame(true, bodiless)
 		if !bodiless {
 			if err := m.readBody(br, read); err != nil {

@@ -49,6 +49,7 @@ func requestScenes() (all []scene) {
 	field("field Connection naming others", "Connection: keep-alive, x-hop", "X-Hop: 1", "X-End: 1")
 	field("field Connection, two of them", "Connection: X-Hop", "connection: keep-alive,x-hip", "x-hop: 1", "X-Hip: 2")
 	field("field of one hop", "Keep-Alive: timeout=5", "TE: trailers", "Proxy-Connection: keep-alive", "Proxy-Authorization: Basic eDp5", "Connection: TE")
+	field("field Upgrade to HTTP/2", "Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c", "HTTP2-Settings: AAMAAABkAAQAAP__")
 	field("field Connection: close", "Connection: close")
 	field("field Accept-Encoding on a route that is read", "Accept-Encoding: gzip, br")
 	field("field of a proxy before us", "Forwarded: for=1.2.3.4", "X-Forwarded-For: 1.2.3.4", "X-Real-IP: 1.2.3.4", "Via: 1.1 x", "Max-Forwards: 3")
@@ -58,6 +59,8 @@ func requestScenes() (all []scene) {
 	add("HTTP/1.0", "POST /any HTTP/1.0\r\nHost: h\r\nContent-Length: 2\r\n\r\n{}")
 	add("HTTP/1.0 without Host", "GET /any HTTP/1.0\r\n\r\n")
 	add("HTTP/1.0 with keep-alive", "GET /any HTTP/1.0\r\nHost: h\r\nConnection: keep-alive\r\n\r\n")
+	all = append(all, scene{name: "WebSocket", fresh: true, request: []string{handshake, "\x81\x85abcd"},
+		answer: fixed(reply{head: switched + "\r\n", parts: []string{"\x81\x02hi", "\x88\x00"}, end: "FIN"})})
 	all = append(all, scene{name: "pipelined", answers: 3, answer: func(m *message) reply {
 		return reply{head: fmt.Sprintf("HTTP/1.1 200 OK\r\nX-Target: %s\r\nContent-Length: %d\r\n\r\n", m.target(), len(m.body)), parts: []string{m.body}}
 	}, request: []string{"POST /1 HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\r\nabcPOST /2 HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n0\r\n\r\nGET /3 HTTP/1.1\r\nHost: h\r\n\r\n"}})
