@@ -186,6 +186,9 @@ func checkHead(h *fasthttp.ResponseHeader) error {
 	if !bytes.HasPrefix(h.Protocol(), []byte("HTTP/1.")) {
 		return errors.New("answer of another version than HTTP/1")
 	}
+	if h.StatusCode() < 100 {
+		return errors.New("status below 100")
+	}
 	for name := range h.All() {
 		if !isToken(string(name)) {
 			return errors.New("field name is not a token")
