@@ -21,6 +21,11 @@ type patientListener struct {
 	silence time.Duration // limitSilence of each connection
 }
 
+// newPatientListener tells once a second at most that it cannot accept.
+func newPatientListener(ln net.Listener, log zerolog.Logger, silence time.Duration) patientListener {
+	return patientListener{ln, log.Sample(&zerolog.BurstSampler{Burst: 1, Period: time.Second}), silence}
+}
+
 // Accept implements net.Listener.
 func (l patientListener) Accept() (net.Conn, error) {
 	for pause := 5 * time.Millisecond; ; pause = min(2*pause, acceptPause) {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -31,9 +32,13 @@ func (l *scriptedListener) Accept() (net.Conn, error) {
 func TestAcceptGoesOn(t *testing.T) {
 	wrapped := &net.OpError{Op: "accept", Err: syscall.EMFILE}
 	l := &scriptedListener{errs: []error{wrapped, syscall.ECONNABORTED}}
-	c, err := patientListener{Listener: l, log: zerolog.Nop()}.Accept()
+	log := &lockedBuffer{}
+	c, err := newPatientListener(l, zerolog.New(log), 0).Accept()
 	if err != nil || c == nil {
 		t.Fatalf("got %v, %v; want a connection", c, err)
+	}
+	if n := strings.Count(log.String(), "raise the limit of open files"); n != 1 {
+		t.Errorf("got %d lines, want one: %s", n, log)
 	}
 	_ = c.Close()
 	l.errs = []error{net.ErrClosed}

@@ -39,7 +39,7 @@ func (s *Server) Serve(ln net.Listener) error {
 		return ln.Close()
 	}
 	s.probe.start()
-	if err := s.http.Serve(limitListener{patientListener{ln, s.log, s.cfg.ClientTimeout}, s}); err != nil && !s.stopping.Load() {
+	if err := s.http.Serve(limitListener{newPatientListener(ln, s.log, s.cfg.ClientTimeout), s}); err != nil && !s.stopping.Load() {
 		return fmt.Errorf("cannot serve on %q: %w", ln.Addr(), err)
 	}
 	return nil
