@@ -77,7 +77,7 @@ func TestFileLimit(t *testing.T) {
 	}
 	clients.Wait()
 	for text := range answers {
-		if text != "whole" && !(strings.HasPrefix(text, "50") && strings.Contains(text, "too many open files")) {
+		if text != "whole" && !(strings.HasPrefix(text, "503 application/json") && strings.Contains(text, "raise its limit of open files (ulimit -n)")) {
 			t.Errorf("got answer %q, want a whole one, or one that says why", text)
 		}
 	}
