@@ -95,14 +95,12 @@ func (c *clientConn) SetLinger(seconds int) error {
 	return nil
 }
 
-// Read implements net.Conn. The end of the idle limit is the end of the
-// connection, to which nothing is answered.
+// Read implements net.Conn. An error before a request's first byte, the end of
+// the idle limit among them, ends the connection without an answer (fasthttp's
+// Server.ReduceMemoryUsage).
 func (c *clientConn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
-	switch {
-	case err != nil && c.is(waiting) && isTimeout(err):
-		err = net.ErrClosed
-	case n > 0 && err == nil && c.s.cfg.RequestBodyTimeout > 0 && c.is(inBody):
+	if n > 0 && err == nil && c.s.cfg.RequestBodyTimeout > 0 && c.is(inBody) {
 		err = c.Conn.SetReadDeadline(time.Now().Add(c.s.cfg.RequestBodyTimeout))
 	}
 	return n, err
