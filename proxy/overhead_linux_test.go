@@ -31,7 +31,7 @@ var overheadFlags = struct {
 	rounds:   flag.Int("overhead.rounds", 0, "rounds of all variants"),
 	window:   flag.Duration("overhead.window", 0, "how long events are measured in each round"),
 	json:     flag.String("overhead.json", "", "file for the table as JSON"),
-	profile:  flag.String("overhead.profile", "", "folder for a CPU profile of each relaying process"),
+	profile:  flag.String("overhead.profile", "", "folder for profiles of each relaying process: CPU of the window, heap at its end"),
 	calm:     flag.Duration("overhead.calm", 0, "on a shared machine: how long each sample is repeated until other processes take less than a tenth of a core; the calmest one counts"),
 	pin:      flag.Bool("overhead.pin", true, "keep what relays on core 1, and engine and client on core 0"),
 }

@@ -28,7 +28,7 @@ type overheadRole struct {
 	Measure  string // of the proxy
 	Records  string // JSONL file of the proxy
 	Binary   string `json:"-"` // another build of this test; empty is this one
-	Profile  string // of the CPU, in the window; empty is none
+	Profile  string // file for a CPU profile of the window; one of the heap at its end lies beside it; empty is none
 }
 
 const overheadVariable = "SPECTAP_OVERHEAD_ROLE"
@@ -157,6 +157,14 @@ func obey(r overheadRole, addr string, stop func() error) error {
 			case r.Profile == "":
 			case profiling:
 				pprof.StopCPUProfile()
+				heap, err := os.Create(r.Profile + ".heap")
+				if err != nil {
+					return err
+				}
+				defer heap.Close()
+				if err := pprof.WriteHeapProfile(heap); err != nil {
+					return err
+				}
 			default:
 				f, err := os.Create(r.Profile)
 				if err != nil {
@@ -199,6 +207,9 @@ func startOverheadRole(b *testing.B, r overheadRole, cpu int) *overheadChild {
 	cmd.Env = append(os.Environ(), overheadVariable+"="+string(text))
 	if r.Kind == "engine" || r.Kind == "client" {
 		cmd.Env = append(cmd.Env, "GOGC=off", "GODEBUG=asyncpreemptoff=1")
+	}
+	if r.Profile != "" {
+		cmd.Env = append(cmd.Env, "GODEBUG=memprofilerate=4096")
 	}
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
