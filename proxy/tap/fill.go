@@ -19,7 +19,10 @@ func (t *Tap) Fill(r *collector.Record) {
 	if r.Engine == "" {
 		r.Engine = t.engine
 	}
-	r.Chunks, t.chunks = t.chunks, nil
+	if len(t.chunks) > 0 {
+		r.Chunks = slices.Clone(t.chunks) // the Tap's own room, which is larger, is for its next answer
+		t.chunks = t.chunks[:0]
+	}
 	if len(r.Chunks) > 0 {
 		r.FirstOutput = collector.At(r.Chunks[0].At)
 	}

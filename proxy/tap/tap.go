@@ -88,13 +88,21 @@ func (t *Tap) Reset(o Options) {
 	clear(t.event.choices[:cap(t.event.choices)]) // they point into buffers
 	*t = Tap{
 		options: o, sse: lines, body: keep(t.body), onEvent: t.onEvent,
-		event: event{choices: t.event.choices[:0]}, choices: t.choices[:0],
+		event: event{choices: t.event.choices[:0]}, chunks: keepChunks(t.chunks), choices: t.choices[:0],
 		stats: t.stats[:0], reply: keep(t.reply), reasoning: keep(t.reasoning),
 		engineMark: markNone,
 	}
 	if t.onEvent == nil {
 		t.onEvent = t.data
 	}
+}
+
+// keepChunks empties the chunks for reuse, unless an unusual answer made them many.
+func keepChunks(c []collector.Chunk) []collector.Chunk {
+	if cap(c) > 1<<14 {
+		return nil
+	}
+	return c[:0]
 }
 
 // Head takes the head of the answer and decides how its body is read.
