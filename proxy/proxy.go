@@ -41,7 +41,9 @@ type Server struct {
 	pool     *pool
 	watcher  *watcher
 	serving  listeners
-	readers  sync.Pool // *bufio.Reader on upstream connections
+	readers  sync.Pool // *bufio.Reader on upstream connections, of readBuffer
+	wide     sync.Pool // the same, of wideBuffer
+	stays    sync.Pool // *residences
 	taps     sync.Pool // *tap.Tap, with their buffers
 	cutters  sync.Pool // *cutting
 	buffers  sync.Pool // *[]byte for request heads and bodies
@@ -214,7 +216,8 @@ func (s *Server) answer(ctx *fasthttp.RequestCtx, f *flight, x *exchange) {
 	at, _ := x.conn.arrival(f.clock)
 	f.rec.ResponseHead = collector.At(at)
 	f.rec.Status = x.head.StatusCode()
-	b := &stream{s: s, f: f, x: x, framing: framingOf(ctx.IsHead(), &x.head)}
+	b := &stream{s: s, f: f, x: x, residence: s.residences(), framing: framingOf(ctx.IsHead(), &x.head)}
+	ctx.Request.ResetBody() // sent, and not again: an answer can take minutes
 	s.watchBody(b)
 	resp := &ctx.Response
 	resp.ImmediateHeaderFlush = true

@@ -3,7 +3,6 @@ package proxy
 import (
 	"errors"
 	"io"
-	"slices"
 	"time"
 
 	"spectap/collector"
@@ -20,6 +19,7 @@ type stream struct {
 	f       *flight
 	x       *exchange
 	framing framing
+	full    bool  // the last read filled the buffer
 	left    int64 // of a body with a length
 	sized   bool  // the client gets that length, too
 	chunks  dechunker
@@ -34,7 +34,7 @@ type stream struct {
 	comment   commentScanner
 
 	lastByte     time.Duration
-	residence    []time.Duration
+	residence    *residences
 	kernel, user int  // reads by the origin of their time
 	writing      bool // the last bytes are still to be written: finish leaves the connection to its caller
 	whole        bool // the answer came to its end
@@ -101,6 +101,10 @@ func (b *stream) read() ([]byte, error) {
 		return nil, io.EOF
 	}
 	if b.x.br.Buffered() == 0 {
+		if b.full {
+			b.s.widen(b.x)
+			b.full = false
+		}
 		if err := b.setDeadline(); err != nil {
 			return nil, err
 		}
@@ -115,6 +119,7 @@ func (b *stream) read() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	b.full = len(in) == b.x.br.Size()
 	used := len(in)
 	switch b.framing {
 	case chunked:
@@ -169,7 +174,7 @@ func (b *stream) forward(w *countingWriter, at time.Duration, in []byte) error {
 	if last || err != nil {
 		return err
 	}
-	b.residence = append(b.residence, time.Since(b.f.start)-at)
+	b.residence.add(time.Since(b.f.start) - at)
 	b.observe(at, in)
 	if b.s.cfg.StallTimeout > 0 && b.comment.data(in) {
 		b.quiet = time.Now().Add(b.s.cfg.StallTimeout)
@@ -340,7 +345,9 @@ func (b *stream) fill(complete bool) {
 	if b.lastByte > 0 {
 		rec.LastByte = collector.At(b.lastByte)
 	}
-	rec.ResidenceP50, rec.ResidenceMax = spread(b.residence)
+	rec.ResidenceP50, rec.ResidenceMax = b.residence.spread()
+	b.s.freeResidences(b.residence)
+	b.residence = nil
 	rec.Stamps = originOf(b.kernel, b.user)
 	if b.tap == nil {
 		b.s.fillUnmeasured(rec)
@@ -370,15 +377,6 @@ func originOf(kernel, user int) string {
 		return collector.StampsUser
 	}
 	return ""
-}
-
-// spread returns the median (the lower one of an even number) and the maximum.
-func spread(d []time.Duration) (p50, most collector.Moment) {
-	if len(d) == 0 {
-		return
-	}
-	slices.Sort(d)
-	return collector.At(d[(len(d)-1)/2]), collector.At(d[len(d)-1])
 }
 
 // countingWriter counts what the client's connection took.

@@ -22,9 +22,11 @@ const (
 )
 
 const (
-	// readBuffer holds one read, and the head of an answer as a rule; events with
-	// logprobs or tool calls are often above 4 KiB.
-	readBuffer = 16 << 10
+	// readBuffer holds one read, and the head of an answer as a rule.
+	readBuffer = 4 << 10
+	// wideBuffer takes its place for an answer that fills it: events with
+	// logprobs or tool calls are often above 4 KiB, and a body with a length is.
+	wideBuffer = 16 << 10
 	// joinLimit is the largest body that is copied behind its head to save a write.
 	joinLimit = 64 << 10
 	// retryWithin is how long after the request was written an unanswered, reused
@@ -238,10 +240,27 @@ func (s *Server) discard(x *exchange) {
 
 func (s *Server) freeReader(x *exchange) {
 	x.br.Reset(nil)
-	if x.br.Size() == readBuffer {
+	switch x.br.Size() {
+	case readBuffer:
 		s.readers.Put(x.br)
+	case wideBuffer:
+		s.wide.Put(x.br)
 	}
 	x.br = nil
+}
+
+// widen gives an exchange a larger buffer. Nothing may stand in the one that it has.
+func (s *Server) widen(x *exchange) {
+	if x.br.Size() != readBuffer {
+		return
+	}
+	s.freeReader(x)
+	if br, ok := s.wide.Get().(*bufio.Reader); ok {
+		br.Reset(x.conn)
+		x.br = br
+		return
+	}
+	x.br = bufio.NewReaderSize(x.conn, wideBuffer)
 }
 
 // The ways in which a body ends.
