@@ -1,25 +1,21 @@
 package proxy
 
 import (
-	"bytes"
-	"context"
 	"crypto/tls"
 	"encoding/json"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 
 	"spectap/collector"
 )
 
 // raw sends bytes and returns everything until the peer closes.
+
 func raw(t testing.TB, addr, text string) string {
 	t.Helper()
 	c := connect(t, addr)
@@ -32,6 +28,7 @@ func raw(t testing.TB, addr, text string) string {
 }
 
 // Everything the proxy refuses itself is an OpenAI-shaped error.
+
 func TestRefused(t *testing.T) {
 	up := answering(t, func(*http.Request) string { return withLength("200 OK", "text/plain", "reached") })
 	cfg := testConfig(t, upstreamOf(up))
@@ -85,6 +82,7 @@ func TestExpectContinue(t *testing.T) {
 }
 
 // An HTTP/1.0 client gets the whole answer and the end of the connection.
+
 func TestHTTP10(t *testing.T) {
 	up := answering(t, func(req *http.Request) string {
 		if req.Proto != "HTTP/1.1" {
@@ -100,10 +98,12 @@ func TestHTTP10(t *testing.T) {
 }
 
 // A panicking sink costs the Record, not the answer.
+
 type panicSink struct{ value string }
 
 func (s panicSink) Emit(*collector.Record) { panic(s.value) }
-func (panicSink) Close() error             { return nil }
+
+func (panicSink) Close() error { return nil }
 
 func TestPanicInSink(t *testing.T) {
 	up := answering(t, func(*http.Request) string { return streamHead + chunk(tokenEvent("a")) + chunk(doneEvent) + lastChunk })
@@ -121,6 +121,7 @@ func TestPanicInSink(t *testing.T) {
 }
 
 // A Record is at the sink when the client sees the end of its answer.
+
 func TestRecordBeforeEnd(t *testing.T) {
 	up := answering(t, func(req *http.Request) string {
 		if req.URL.RawQuery == "stream" {
@@ -143,6 +144,7 @@ func TestRecordBeforeEnd(t *testing.T) {
 }
 
 // Moments are in order, and first output is the first event with output.
+
 func TestMoments(t *testing.T) {
 	seen := make(chan struct{})
 	role := `data: {"id":"c","choices":[{"index":0,"delta":{"role":"assistant","content":""}}]}` + "\n\n"
@@ -188,172 +190,17 @@ func TestMoments(t *testing.T) {
 }
 
 // silentStamps is a connection whose kernel never says a time.
+
 type silentStamps struct{ net.Conn }
 
 func (silentStamps) Stamp() (int64, bool) { return 0, false }
 
-func TestSeveralHundredStreams(t *testing.T) {
-	const streams = 700
-	var started sync.WaitGroup
-	started.Add(streams)
-	up := startEngine(t, func(_ *scripted, c *engineConn, _ int) {
-		for c.request() != nil {
-			c.send(streamHead, chunk(tokenEvent("a")))
-			started.Done()
-			started.Wait() // all at once
-			c.send(chunk(finishEvent), chunk(doneEvent), lastChunk)
-		}
-	})
-	p := startProxy(t, testConfig(t, upstreamOf(up)), nil)
-	base := openFiles(t)
-	var wg sync.WaitGroup
-	for range streams {
-		wg.Go(func() {
-			c, err := net.Dial("tcp", p.addr)
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			defer func() { _ = c.Close() }()
-			_, _ = io.WriteString(c, post(chatPath, chatStream, "Connection: close"))
-			got, err := io.ReadAll(c)
-			if err != nil || !bytes.Contains(got, []byte("[DONE]")) || !bytes.HasSuffix(got, []byte(lastChunk)) {
-				t.Errorf("got %q, %v", got, err)
-			}
-		})
-	}
-	wg.Wait()
-	for range streams {
-		if rec := p.recs.next(t); rec.ErrorKind != "" {
-			t.Fatalf("got kind %q", rec.ErrorKind)
-		}
-	}
-	p.pool.close()
-	eventually(t, "file descriptors back at their base", func() bool { return openFiles(t) <= base })
-	if n := p.flights.count(); n != 0 {
-		t.Errorf("got %d flights left", n)
-	}
-}
-
 // openFiles counts this process's descriptors; 0 where the platform does not say.
-func openFiles(t testing.TB) int {
-	t.Helper()
-	entries, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		return 0
-	}
-	return len(entries)
-}
 
 // Shutdown lets running requests end while ctx lives, and cuts them afterwards.
-func TestDrain(t *testing.T) {
-	arrived, release := make(chan struct{}, 2), make(chan struct{})
-	up := startEngine(t, func(_ *scripted, c *engineConn, _ int) {
-		if c.request() != nil {
-			c.send(streamHead, chunk(tokenEvent("a")))
-			arrived <- struct{}{}
-			select {
-			case <-release:
-				c.send(chunk(doneEvent), lastChunk)
-			case <-t.Context().Done():
-			}
-			c.gone()
-		}
-	})
-	f := func(finish bool) {
-		t.Helper()
-		p := startProxy(t, testConfig(t, upstreamOf(up)), nil)
-		c := connect(t, p.addr)
-		c.send(post(chatPath, chatStream))
-		resp := c.answer("POST")
-		<-arrived
-		ctx, cancel := context.WithCancel(context.Background())
-		defer cancel()
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			if err := p.Shutdown(ctx); err != nil {
-				t.Error(err)
-			}
-		}()
-		eventually(t, "readiness off", func() bool { return askAdmin(p, "/readyz").Code == 503 })
-		if finish {
-			close(release)
-		} else {
-			cancel()
-		}
-		_, err := io.ReadAll(resp.Body)
-		if (err == nil) != finish {
-			t.Errorf("finish %v: got error %v", finish, err)
-		}
-		wait(t, "shutdown", done)
-		want := map[bool]string{true: collector.ErrNotFinished, false: collector.ErrDrained}[finish]
-		if rec := p.recs.next(t); rec.ErrorKind != want && !(finish && rec.ErrorKind == "") {
-			t.Errorf("finish %v: got kind %q, want %q", finish, rec.ErrorKind, want)
-		}
-	}
-	f(false)
-	f(true)
-}
-
-func askAdmin(p *stack, path string) *httptest.ResponseRecorder {
-	w := httptest.NewRecorder()
-	p.Admin().ServeHTTP(w, httptest.NewRequest("GET", path, nil))
-	return w
-}
-
-func TestAdminAndEngine(t *testing.T) {
-	healthy := make(chan int, 8)
-	up := answering(t, func(req *http.Request) string {
-		if req.Header.Get("Authorization") == "" && req.URL.Path == "/v1/models" {
-			return withLength("401 Unauthorized", "application/json", `{"error":"Unauthorized"}`)
-		}
-		switch req.URL.Path {
-		case "/v1/models":
-			return withLength("200 OK", "application/json", `{"object":"list","data":[{"id":"m","owned_by":"vllm"}]}`)
-		case "/health":
-			return withLength(fmt.Sprintf("%d X", <-healthy), "text/plain", "")
-		}
-		return withLength("404 Not Found", "application/json", `{"detail":"Not Found"}`)
-	})
-	cfg := testConfig(t, upstreamOf(up))
-	cfg.Engine = "auto"
-	p := startProxy(t, cfg, nil)
-	if w := askAdmin(p, "/livez"); w.Code != 200 {
-		t.Errorf("livez: got %d", w.Code)
-	}
-	for status, want := range map[int]int{200: 200, 503: 503, 404: 200} {
-		healthy <- status
-		if w := askAdmin(p, "/readyz"); w.Code != want {
-			t.Errorf("readyz with health %d: got %d, want %d", status, w.Code, want)
-		}
-	}
-	if e := p.Engine(); e != EngineUnknown {
-		t.Errorf("got engine %q before anybody with a key asked", e)
-	}
-	c := connect(t, p.addr) // a client's own look at the models settles it
-	c.send("GET /v1/models HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer canary\r\n\r\n")
-	body(t, c.answer("GET"))
-	eventually(t, "engine known", func() bool { return p.Engine() == EngineVLLM })
-	if st := p.Status(); st.Engine != "vllm" || st.Requests != 1 || st.Upstream != cfg.Upstream {
-		t.Errorf("got status %+v", st)
-	}
-	if strings.Contains(p.log.String(), "canary") {
-		t.Error("the client's key is in the log")
-	}
-}
-
-func TestEngineProbed(t *testing.T) {
-	up := answering(t, func(req *http.Request) string {
-		return withLength("200 OK", "application/json", `{"object":"list","data":[{"id":"m","owned_by":"sglang"}]}`)
-	})
-	cfg := testConfig(t, upstreamOf(up)+"/base/")
-	cfg.Engine = "auto"
-	p := startProxy(t, cfg, nil)
-	eventually(t, "engine known", func() bool { return p.Engine() == EngineSGLang })
-}
 
 // Unix sockets on both sides, and TLS to the engine.
+
 func TestSockets(t *testing.T) {
 	dir := t.TempDir()
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, "at "+r.RequestURI) })

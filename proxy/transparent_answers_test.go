@@ -42,6 +42,7 @@ func answerScenes() (all []scene) {
 	add("with two cookies", "HTTP/1.1 200 OK|Content-Length: 2|set-cookie: a=1; Path=/|x-a: 1|set-cookie: b=2; HttpOnly", "{}")
 	add("of one hop", "HTTP/1.1 200 OK|Content-Length: 2|Connection: keep-alive, x-hop|X-Hop: 1|Keep-Alive: timeout=5|Proxy-Authenticate: Basic|X-End: 1", "{}")
 	add("with a field of 16 KB", "HTTP/1.1 200 OK|Content-Length: 2|x-a: "+strings.Repeat("a", 16<<10), "{}")
+	add("with a field of 70 KB", "HTTP/1.1 200 OK|Content-Length: 2|x-a: "+strings.Repeat("a", 70<<10), "{}")
 	add("with 200 fields", "HTTP/1.1 200 OK|Content-Length: 2"+strings.Repeat("|x-a: 1", 200), "{}")
 	add("with Content-Encoding", "HTTP/1.1 200 OK|Content-Length: 4|Content-Encoding: br", "\x0b\x00\x80\x03")
 	add("of type text/html", "HTTP/1.1 200 OK|Content-Length: 2|Content-Type: text/html; charset=utf-8|Content-Language: de|Cache-Control: no-store|X-Accel-Buffering: no", "{}")

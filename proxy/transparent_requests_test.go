@@ -44,6 +44,7 @@ func requestScenes() (all []scene) {
 	field("field of raw bytes", "X-A: \xe4\xff", "X-B: ä")
 	field("field Cookie", "Cookie: a=b;  c=d; ", "Cookie: e", "X-A: 1")
 	field("field of 16 KB", "X-A: "+strings.Repeat("a", 16<<10), "X-B: 1")
+	field("field of 70 KB", "X-A: "+strings.Repeat("a", 70<<10), "X-B: 1")
 	field("fields, 200 of them", strings.Split(strings.Repeat("X-A: 1\r\n", 199)+"X-B: 1", "\r\n")...)
 	field("field without Content-Type", "X-A: 1")
 	field("field Connection naming others", "Connection: keep-alive, x-hop", "X-Hop: 1", "X-End: 1")
