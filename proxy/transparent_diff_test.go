@@ -137,9 +137,9 @@ func compareFields(a, b *message, framing bool) (all []string) {
 
 // allowance is a row of testdata/differences.txt.
 type allowance struct {
-	side, what, scene, why string
-	pattern, scenes        *regexp.Regexp
-	used                   bool
+	side, what, why string
+	pattern, scenes *regexp.Regexp
+	used            bool
 }
 
 // readAllowances reads the one list of what may differ.
@@ -163,12 +163,29 @@ func readAllowances(t *testing.T) []*allowance {
 		for i := range cells {
 			cells[i] = strings.TrimSpace(cells[i])
 		}
-		r := &allowance{side: cells[0], scene: cells[2], what: cells[3], why: cells[4]}
-		r.pattern = regexp.MustCompile("^" + cells[0] + ": (" + cells[1] + ")$")
-		r.scenes = regexp.MustCompile("^(" + cells[2] + ")$")
-		rows = append(rows, r)
+		for _, pattern := range alternatives(cells[1]) {
+			rows = append(rows, &allowance{
+				side: cells[0], what: cells[3], why: cells[4],
+				pattern: regexp.MustCompile("^" + cells[0] + ": (" + pattern + ")$"),
+				scenes:  regexp.MustCompile("^(" + cells[2] + ")$"),
+			})
+		}
 	}
 	return rows
+}
+
+// alternatives are the patterns that the first (a|b) of one stands for: each of
+// them has to occur.
+func alternatives(pattern string) (all []string) {
+	before, rest, ok := strings.Cut(pattern, "(")
+	inner, after, _ := strings.Cut(rest, ")")
+	if !ok {
+		return []string{pattern}
+	}
+	for one := range strings.SplitSeq(inner, "|") {
+		all = append(all, before+one+after)
+	}
+	return all
 }
 
 // allowedBy returns the row that permits a difference in a scene; nil is none.
