@@ -73,6 +73,14 @@ func machineOf() string {
 
 func µs(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
 
+// ratio is 0 where there is nothing to compare with.
+func ratio(a, b time.Duration) float64 {
+	if b == 0 {
+		return 0
+	}
+	return float64(a) / float64(b)
+}
+
 // add makes the rows of one load.
 func (t *overheadTable) add(level overheadLevel, samples []overheadSample) {
 	find := func(variant string, round int) *overheadSample {
@@ -114,8 +122,8 @@ func (t *overheadTable) add(level overheadLevel, samples []overheadSample) {
 		r.CPU = one(func(s *overheadSample) float64 { return µs(s.CPU) })
 		r.User = one(func(s *overheadSample) float64 { return µs(s.User) })
 		r.Switches = one(func(s *overheadSample) float64 { return s.Switches })
-		r.Ratio = over(func(s, _, relay, _ *overheadSample) float64 { return float64(s.CPU) / float64(max(relay.CPU, 1)) })
-		r.RatioNetHTTP = over(func(s, _, _, nethttp *overheadSample) float64 { return float64(s.CPU) / float64(max(nethttp.CPU, 1)) })
+		r.Ratio = over(func(s, _, relay, _ *overheadSample) float64 { return ratio(s.CPU, relay.CPU) })
+		r.RatioNetHTTP = over(func(s, _, _, nethttp *overheadSample) float64 { return ratio(s.CPU, nethttp.CPU) })
 		r.Waited = one(func(s *overheadSample) float64 { return µs(s.Waited) })
 		r.RSS = one(func(s *overheadSample) float64 { return s.RSS })
 		r.Residence = one(func(s *overheadSample) float64 { return µs(s.Residence) })
@@ -150,7 +158,7 @@ func (t *overheadTable) judge(level overheadLevel) {
 		if level.Streams >= 2000 {
 			bar(r, "no error", float64(r.Errors), 0)
 		}
-		if level.Streams != 512 {
+		if level.Streams != 512 || r.Ratio == 0 || r.RatioNetHTTP == 0 {
 			continue
 		}
 		bar(r, "delay p50 at most 15 µs above the relay's", r.OverRelay, 15)
