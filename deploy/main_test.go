@@ -56,7 +56,7 @@ func tool(t testing.TB, name string) string {
 		return path
 	}
 	if os.Getenv(requireTools) != "" {
-		t.Fatalf("cannot find %s: %v; install Debian's prometheus and chromium, or unset %s", name, err, requireTools)
+		t.Fatalf("cannot find %s: %v; install Debian's prometheus, chromium and shellcheck, or unset %s", name, err, requireTools)
 	}
 	t.Skipf("%s is not installed", name)
 	return ""
