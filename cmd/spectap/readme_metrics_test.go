@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 
@@ -20,18 +19,5 @@ func TestReadmeMetrics(t *testing.T) {
 		}
 		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s |\n", m.Name, m.Kind, m.Unit, labels, strings.TrimSuffix(m.Help, "."))
 	}
-	const begin, end = "<!-- metrics: begin -->\n", "<!-- metrics: end -->"
-	text := readme(t)
-	from, to := strings.Index(text, begin)+len(begin), strings.Index(text, end)
-	if from < len(begin) || to < from {
-		t.Fatal("README.md has no marks for the table of metrics")
-	}
-	if got := text[from:to]; got != b.String() {
-		if !*update {
-			t.Fatalf("README.md's metrics differ from telemetry.Catalog; run go test ./cmd/spectap -run Readme -update\ngot\n%s\nwant\n%s", got, b.String())
-		}
-		if err := os.WriteFile(readmePath, []byte(text[:from]+b.String()+text[to:]), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
+	generated(t, "metrics", b.String())
 }

@@ -40,20 +40,7 @@ func TestReadmeSettings(t *testing.T) {
 		}
 		fmt.Fprintf(&b, "| `%s` | `--%s` | %s | %s | %s |\n", s.Var, s.Flag, def, s.Unit, s.Help)
 	}
-	text := readme(t)
-	const begin, end = "<!-- settings: begin -->\n", "<!-- settings: end -->"
-	from, to := strings.Index(text, begin)+len(begin), strings.Index(text, end)
-	if from < len(begin) || to < from {
-		t.Fatal("README.md has no marks for the table of settings")
-	}
-	if got := text[from:to]; got != b.String() {
-		if !*update {
-			t.Fatalf("README.md's settings differ from proxy.Config; run go test ./cmd/spectap -run Readme -update\ngot\n%s\nwant\n%s", got, b.String())
-		}
-		if err := os.WriteFile(readmePath, []byte(text[:from]+b.String()+text[to:]), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
+	generated(t, "settings", b.String())
 }
 
 // The files that the README names are the files that a sweep and a failed point
