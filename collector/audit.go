@@ -88,6 +88,9 @@ func tails(hist []int) []int {
 func (p Point) audit(sums blockSums, expected int) (Audit, *Counters) {
 	a := Audit{Verdict: AuditNone, BlocksCame: sums.blocks, BlocksExpected: expected, Sums: []AuditEntry{}}
 	switch {
+	case len(p.Run.Shards) > 0 && (p.Run.Before == nil || p.Run.After == nil):
+		a.Reason = "the shards' counters are not of one server, or it shows none"
+		return a, nil
 	case p.Run.Before == nil || p.Run.After == nil:
 		a.Reason = "the server shows no counters"
 		return a, nil
@@ -123,7 +126,27 @@ func (p Point) audit(sums blockSums, expected int) (Audit, *Counters) {
 	if n := unfinished(a); n > 0 && a.Sums[0].Server == a.Sums[0].Ours && reached == finished && told == finished {
 		a.Verdict, a.Reason = AuditForeign, fmt.Sprintf("the server made %g tokens that are in no finished request: others were running at the point's end", n)
 	}
+	if p.Run.Shard != nil && p.Run.Shard.Of > 1 {
+		a.amongShards()
+	}
 	return a, &diff
+}
+
+// amongShards judges a shard again whose server counted more than its requests:
+// the other shards' are among them, and no sum of ours can be told from theirs.
+func (a *Audit) amongShards() {
+	if a.Verdict != AuditDiffers && a.Verdict != AuditForeign {
+		return
+	}
+	for _, e := range a.Sums {
+		if e.Server < e.Ours {
+			return
+		}
+	}
+	if a.Verdict == AuditDiffers {
+		a.Verdict, a.Reason = AuditForeign, "the server counted more than our requests"
+	}
+	a.Reason += "; the other shards' are among them, the merged point is audited as a whole"
 }
 
 // auditEntries lists what can be compared, the number of requests first.

@@ -105,7 +105,7 @@ func (p Point) selected() selection {
 		key := turnKey{index, r.Labels.Turn}
 		byTurn[key] = append(byTurn[key], r)
 	}
-	rules, epoch := p.LengthRules(), p.epoch()
+	rules, epoch := p.ownRules(), p.epoch()
 	for i, q := range questions {
 		if q.NotAsked {
 			continue
@@ -128,6 +128,13 @@ func (p Point) selected() selection {
 	return s
 }
 
+// ownRules are the LengthRules without a shard's preflight requests, so that a
+// merged point is measured as an undivided one.
+func (p Point) ownRules() LengthRules {
+	p.Records = slices.DeleteFunc(slices.Clone(p.Records), func(r *Record) bool { return r.SetApart == ApartPreflight })
+	return p.LengthRules()
+}
+
 // Whole says that every request is either in a figure or needs to be in none: no
 // turn failed or is missing, and none is of nobody's conversation.
 func (p Point) Whole() bool {
@@ -147,7 +154,7 @@ func (p Point) counted() []*Record {
 // elsewhere says that a Record's labels name another point or run.
 func (p Point) elsewhere(r *Record) bool {
 	differ := func(a, b string) bool { return a != "" && b != "" && a != b }
-	return differ(r.Labels.Point, p.Run.Point) || differ(r.Labels.Run, p.Run.ID)
+	return differ(r.Labels.Point, p.Run.Point) || differ(r.Labels.Run, p.Run.ID) && !p.Run.isRun(r.Labels.Run)
 }
 
 // questions returns the run's questions, and the index that each conversation

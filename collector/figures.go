@@ -33,7 +33,7 @@ func (p Point) speculation(s selection) (Speculation, error) {
 	out.Audit = audit
 	out.Accepted = p.histogram(sums, audit, diff)
 	out.Position = positionRates(sums, out.Accepted, diff)
-	out.Steps = s.stepCounts(sums, p.LengthRules())
+	out.Steps = s.stepCounts(sums, p.ownRules())
 	out.Warnings = p.warnings(s, out)
 	return out, nil
 }
@@ -313,7 +313,7 @@ func positionRates(sums blockSums, h PointHistogram, diff *Counters) PositionRat
 
 // warnings says what a reader of the figures must know.
 func (p Point) warnings(s selection, out Speculation) []string {
-	list := []string{}
+	list := append([]string{}, p.shardWarnings()...)
 	add := func(format string, args ...any) { list = append(list, fmt.Sprintf(format, args...)) }
 	if out.Steps.DraftlessPart > draftlessLimit {
 		add("%.1f %% of the decode steps had no drafts: the server view of AL is not comparable with specdec_bench's", 100*out.Steps.DraftlessPart)
@@ -343,6 +343,9 @@ func (p Point) warnings(s selection, out Speculation) []string {
 		add("the server preempted %g requests", *n)
 	}
 	for _, why := range slices.Sorted(maps.Keys(out.LeftOut)) {
+		if why == ApartPreflight { // belongs to no point
+			continue
+		}
 		add("left out: %d %s", out.LeftOut[why], why)
 	}
 	return append(list, p.recordWarnings()...)

@@ -56,6 +56,19 @@ func ReadPoints(r io.Reader) (points []Point, bad []LineError, err error) {
 	}
 }
 
+// ReadRun reads the run line that a records file begins with, and nothing after it.
+func ReadRun(r io.Reader) (Run, error) {
+	line, err := bufio.NewReaderSize(r, 1<<16).ReadBytes('\n')
+	if err != nil && !errors.Is(err, io.EOF) {
+		return Run{}, fmt.Errorf("cannot read records: %w", err)
+	}
+	var run Run
+	if err := run.UnmarshalJSON(bytes.TrimSpace(line)); err != nil {
+		return Run{}, LineError{Line: 1, Err: err}
+	}
+	return run, nil
+}
+
 // addLine adds a line to the Point that it belongs to.
 func addLine(points []Point, line []byte) ([]Point, error) {
 	schema, err := schemaOf(line)

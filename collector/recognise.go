@@ -17,6 +17,10 @@ const (
 	ApartSuperseded = "superseded"    // another try of the same turn counts
 )
 
+// ApartPreflight sets a sweep's own short requests apart. A shard keeps them, because
+// the server counts them while other shards are measured.
+const ApartPreflight = "preflight"
+
 // Recognise finds out which conversation, turn and question each Record of a
 // foreign client is. run has the point's name, and the questions with their
 // prompts where there is a question file. It returns the Point of labelled copies;

@@ -53,5 +53,7 @@ type Run struct {
 
 	Before, After *Counters       // the server's counters around the point; nil where it has none
 	Configuration json.RawMessage // the text of configuration.json; nil where there is none
+	Shard         *Shard          // this run is a part of a point; nil where it is all of it
+	Shards        []Shard         // what MergeShards made it of, by index
 	Attribution   *Attribution    // what Recognise found out about a foreign client; nil where we asked
 }

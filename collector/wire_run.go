@@ -50,6 +50,8 @@ type wireRun struct {
 	EngineVersion string          `json:"engine_version"`
 	Before        *Counters       `json:"counters_before"`
 	After         *Counters       `json:"counters_after"`
+	Shard         *Shard          `json:"shard,omitempty"`
+	Shards        []Shard         `json:"shards,omitempty"`
 	Questions     []wireQuestion  `json:"questions"`
 	Attribution   *Attribution    `json:"attribution,omitempty"`
 	Configuration json.RawMessage `json:"configuration,omitempty"`
@@ -62,7 +64,7 @@ func (r Run) MarshalJSON() ([]byte, error) {
 		Temperature: r.Temperature, Concurrency: r.Concurrency, Acceptance: r.Acceptance, Measure: r.Measure,
 		Postprocess: r.Postprocess, IgnoreEOS: r.IgnoreEOS, NoSpecStats: r.NoSpecStats, Seed: r.Seed,
 		Model: r.Model, Engine: r.Engine, EngineVersion: r.EngineVersion,
-		Before: r.Before, After: r.After, Attribution: r.Attribution,
+		Before: r.Before, After: r.After, Shard: r.Shard, Shards: r.Shards, Attribution: r.Attribution,
 	}
 	if r.Configuration != nil {
 		// The text has its own layout and a compact copy would lose it, so it travels as a string.
@@ -92,7 +94,10 @@ func (r *Run) UnmarshalJSON(b []byte) error {
 		Temperature: w.Temperature, Concurrency: w.Concurrency, Acceptance: w.Acceptance, Measure: w.Measure,
 		Postprocess: w.Postprocess, IgnoreEOS: w.IgnoreEOS, NoSpecStats: w.NoSpecStats, Seed: w.Seed,
 		Model: w.Model, Engine: w.Engine, EngineVersion: w.EngineVersion,
-		Before: w.Before, After: w.After, Attribution: w.Attribution,
+		Before: w.Before, After: w.After, Shard: w.Shard, Shards: w.Shards, Attribution: w.Attribution,
+	}
+	if err := r.checkShards(); err != nil {
+		return fmt.Errorf("cannot read the run: %w", err)
 	}
 	if w.Configuration != nil {
 		var text string

@@ -41,6 +41,7 @@ type bookPlan struct {
 	DatasetPath   string           `json:"dataset_path"`
 	Metric        collector.Metric `json:"metric"`
 	Select        string           `json:"select"`
+	Shard         string           `json:"shard,omitempty"` // "0/3"; conversations and requests are this shard's
 	Conversations int              `json:"conversations"`
 	Requests      int              `json:"requests_per_point"`
 	Points        []string         `json:"points"`
@@ -83,13 +84,16 @@ func (s *Sweep) newBook(srv server) *book {
 		Argv: publicArgs(cfg.Argv), Environment: provenance(cfg.Env), Warnings: append([]string{}, s.Plan.Warnings...),
 		Plan: bookPlan{
 			Dataset: s.Plan.Dataset, DatasetPath: s.Plan.datasetPath, Metric: s.Plan.Metric, Select: cfg.Select,
-			Conversations: len(s.Plan.Questions), Requests: s.Plan.Turns(), TopP: s.Plan.TopP, TopK: s.Plan.TopK,
+			Conversations: s.Plan.Conversations(), Requests: s.Plan.Turns(), TopP: s.Plan.TopP, TopK: s.Plan.TopK,
 			OutputLength: cfg.OutputLength, GPUs: cfg.GPUs, Postprocess: cfg.Postprocess, IgnoreEOS: cfg.IgnoreEOS,
 			Completions: cfg.Completions, Measure: cfg.Measure, Acceptance: cfg.Acceptance, NoSpecStats: cfg.NoSpecStats, Driver: s.driverName(),
 			CacheSalt: !cfg.NoCacheSalt && srv.engine == engineVLLM,
 		},
 		Server: bookServer{URL: collector.StripUserinfo(cfg.URL), Model: srv.model, Engine: srv.engine, Version: srv.version, Card: srv.card},
 	}}
+	if s.Plan.Shard.divided() {
+		b.head.Plan.Shard = s.Plan.Shard.String()
+	}
 	for _, p := range s.Plan.Points {
 		b.head.Plan.Points = append(b.head.Plan.Points, p.Name)
 	}

@@ -53,6 +53,9 @@ type Config struct {
 	NoCacheSalt   bool
 	SamplingSeed  *int64 // seed of every request; nil: none is sent
 
+	Shard string // "0/3": this part of it alone; "": all
+	Host  string // this machine's name, kept with a shard: whose clock its times have
+
 	Driver string // DriverBuiltin or DriverAIPerf; "": built in
 	AIPerf string // the aiperf program; "": the one on PATH of Env
 

@@ -30,6 +30,11 @@ func (s *Sweep) configuration(srv server, point PlannedPoint, t template, counte
 		c.SpecBench = optional(s.Plan.datasetPath)
 	}
 	c.Extra = s.extra(srv, t)
+	if s.Plan.Shard.divided() {
+		c.Extra.Set("shard", s.Plan.Shard.String())
+		c.Extra.Set("shard_conversations", s.Plan.Conversations())
+		c.Extra.Set("shard_concurrency", point.Own)
+	}
 	return c.JSON()
 }
 

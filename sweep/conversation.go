@@ -35,10 +35,13 @@ type load struct {
 // time, as specdec_bench's run_loop does. It returns when all have ended; after
 // ctx is cancelled no further one starts.
 func (l *load) run(ctx context.Context) {
-	permits := make(chan struct{}, l.point.Concurrency)
+	permits := make(chan struct{}, l.point.Own)
 	var all sync.WaitGroup
 	defer all.Wait()
-	for i := range l.sweep.Plan.Questions {
+	for i, q := range l.sweep.Plan.Questions {
+		if q.NotAsked {
+			continue
+		}
 		select {
 		case permits <- struct{}{}:
 		case <-ctx.Done():

@@ -15,7 +15,10 @@ func (p *Plan) Describe(w io.Writer) error {
 	e := &errWriter{w: w}
 	e.printf("server       %s\n", publicURL(p.Config.URL))
 	e.printf("data set     %s %s (%s metric)\n", p.Dataset, p.datasetPath, p.Metric)
-	e.printf("requests     %d conversations, %d requests a point, %d in all\n", len(p.Questions), p.Turns(), p.Turns()*len(p.Points))
+	e.printf("requests     %d conversations, %d requests a point, %d in all\n", p.Conversations(), p.Turns(), p.Turns()*len(p.Points))
+	if p.Shard.divided() {
+		e.printf("shard        %s of %d conversations\n", p.Shard, len(p.Questions))
+	}
 	e.printf("sampling     top_p %v, top_k %d, at most %d tokens a turn\n", p.TopP, p.TopK, p.Config.OutputLength)
 	e.printf("driver       %s\n", p.Config.Driver)
 	e.printf("measure      %s, acceptance %s, %d GPUs\n", p.Config.Measure, p.Config.Acceptance, p.Config.GPUs)
@@ -24,7 +27,11 @@ func (p *Plan) Describe(w io.Writer) error {
 		if p.Config.SaveDir != "" {
 			where = filepath.Join(p.Config.SaveDir, point.Name)
 		}
-		e.printf("point        temperature %s, concurrency %d -> %s\n", shortest(point.Temperature), point.Concurrency, where)
+		of := ""
+		if p.Shard.divided() {
+			of = fmt.Sprintf(" of %d", point.Concurrency)
+		}
+		e.printf("point        temperature %s, concurrency %d%s -> %s\n", shortest(point.Temperature), point.Own, of, where)
 	}
 	for _, warning := range p.Warnings {
 		e.printf("warning      %s\n", warning)

@@ -18,21 +18,24 @@ type Plan struct {
 	Config    Config // with defaults, URL in its normal form
 	Dataset   string
 	Metric    collector.Metric
-	Questions []collector.Question // in the order in which they are asked
+	Questions []collector.Question // in the order in which they are asked; those of other shards are NotAsked
 	Points    []PlannedPoint       // in the order in which they run
+	Shard     Shard                // the part that is asked here
 	TopP      float64
 	TopK      int
 	Warnings  []string
 
-	params      runtimeParams
-	datasetPath string
+	params        runtimeParams
+	datasetPath   string
+	questionsHash string // of the whole data set; only with a Shard
 }
 
 // PlannedPoint is one temperature at one concurrency.
 type PlannedPoint struct {
 	Name        string // "t0.6_c32", the name of its folder
 	Temperature float64
-	Concurrency int
+	Concurrency int // of all shards together
+	Own         int // this sweep's part of it
 }
 
 // NewPlan reads the files and checks everything that can be checked without
@@ -51,6 +54,10 @@ func NewPlan(cfg Config) (*Plan, error) {
 	p.TopP, p.TopK = sampling(cfg, p.params)
 	errs = append(errs, p.plotPoints()...)
 	errs = append(errs, p.loadQuestions())
+	if cfg.SaveDir != "" && cfg.Shard != "" { // of the folder above the shard's
+		errs = append(errs, checkNoRun(cfg.SaveDir)...)
+	}
+	errs = append(errs, p.divide()...)
 	if cfg.SaveDir != "" {
 		errs = append(errs, p.checkFolders()...)
 	}
@@ -94,7 +101,7 @@ func (p *Plan) plotPoints() []error {
 	seen := map[string]int{}
 	for _, t := range ts {
 		for _, c := range cs {
-			point := PlannedPoint{Name: "t" + shortest(t) + "_c" + strconv.Itoa(c), Temperature: t, Concurrency: c}
+			point := PlannedPoint{Name: "t" + shortest(t) + "_c" + strconv.Itoa(c), Temperature: t, Concurrency: c, Own: c}
 			if seen[point.Name]++; seen[point.Name] == 2 {
 				errs = append(errs, fmt.Errorf("two points are equal: temperature %s at concurrency %d is asked for more than once", shortest(t), c))
 			}
@@ -125,7 +132,20 @@ func (p *Plan) loadQuestions() error {
 func (p *Plan) Turns() int {
 	n := 0
 	for _, q := range p.Questions {
-		n += q.Turns
+		if !q.NotAsked {
+			n += q.Turns
+		}
+	}
+	return n
+}
+
+// Conversations returns the number of conversations of one point.
+func (p *Plan) Conversations() int {
+	n := 0
+	for _, q := range p.Questions {
+		if !q.NotAsked {
+			n++
+		}
 	}
 	return n
 }
@@ -133,17 +153,23 @@ func (p *Plan) Turns() int {
 // checkFolders refuses a save_dir whose points exist or that cannot be written.
 func (p *Plan) checkFolders() []error {
 	dir := p.Config.SaveDir
-	var errs []error
-	for _, name := range []string{"configuration.json", "timing.json", "acceptance_rate.json"} {
-		if exists(filepath.Join(dir, name)) {
-			errs = append(errs, fmt.Errorf("--save_dir %q holds %s of a single run, which would hide the point folders from upload_to_s3.py: choose another folder", dir, name))
-		}
-	}
+	errs := checkNoRun(dir)
 	for _, point := range p.Points {
 		errs = append(errs, checkPointFolder(dir, point.Name))
 	}
 	if !p.Config.DryRun {
 		errs = append(errs, checkWritable(dir))
+	}
+	return errs
+}
+
+// checkNoRun refuses a folder that uploaders take for a single run.
+func checkNoRun(dir string) []error {
+	var errs []error
+	for _, name := range []string{"configuration.json", "timing.json", "acceptance_rate.json"} {
+		if exists(filepath.Join(dir, name)) {
+			errs = append(errs, fmt.Errorf("--save_dir %q holds %s of a single run, which would hide the point folders from upload_to_s3.py: choose another folder", dir, name))
+		}
 	}
 	return errs
 }

@@ -13,6 +13,7 @@ import (
 type before struct {
 	counters *collector.Counters
 	requests int
+	records  []*collector.Record // of the requests
 }
 
 // pointResult is a point that ended: complete, or failed.
@@ -34,11 +35,16 @@ func (s *Sweep) runPoint(ctx context.Context, srv server, point PlannedPoint, b 
 	t := s.template(srv, point)
 	run := s.describe(srv, point)
 	run.Before = s.settledCounters(ctx, srv.engine, b.counters, b.requests)
+	apart := s.shardPreflight(&run, b)
 	run.Configuration = s.configuration(srv, point, t, run.Before)
 	if err := files.start(run); err != nil {
 		return pointResult{}, files.discard(err)
 	}
 	var kept records
+	for _, r := range apart {
+		kept.add(r)
+		files.emit(r)
+	}
 	l := &load{sweep: s, template: t, point: point, keep: func(r *collector.Record) {
 		kept.add(r)
 		files.emit(r)
@@ -172,6 +178,6 @@ func (s *Sweep) describe(srv server, point PlannedPoint) collector.Run {
 		GPUs: cfg.GPUs, Temperature: point.Temperature, Concurrency: point.Concurrency,
 		Acceptance: cfg.Acceptance, Measure: cfg.Measure, Postprocess: cfg.Postprocess,
 		IgnoreEOS: cfg.IgnoreEOS, NoSpecStats: cfg.NoSpecStats, Seed: cfg.Seed,
-		Model: srv.model, Engine: srv.engine, EngineVersion: srv.version,
+		Model: srv.model, Engine: srv.engine, EngineVersion: srv.version, Shard: s.shardOf(point),
 	}
 }

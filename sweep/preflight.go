@@ -21,26 +21,27 @@ var preflightPrompts = [...]string{
 // preflight asks up to three short requests and looks for what the sweep needs:
 // per-request statistics, whose block a server may lose by chance, or with
 // NoSpecStats token counts on every event. It returns the counters before the
-// requests and how many requests it made. It learns an unknown engine from the
+// requests, and the requests it made. It learns an unknown engine from the
 // first answer.
-func (s *Sweep) preflight(ctx context.Context, srv *server) (*collector.Counters, int, error) {
-	base := s.counters(ctx, srv.engine)
+func (s *Sweep) preflight(ctx context.Context, srv *server) (before, error) {
+	b := before{counters: s.counters(ctx, srv.engine)}
 	var last *collector.Record
 	for i, prompt := range preflightPrompts {
 		rec, err := s.preflightRequest(ctx, srv, i, prompt)
 		if err != nil {
-			return base, i, err
+			return b, err
 		}
 		last = rec
+		b.requests, b.records = i+1, append(b.records, rec)
 		if srv.engine == "" && rec.Engine != "" {
 			srv.engine = rec.Engine
 			srv.version = s.engineVersion(ctx, srv.engine)
 		}
 		if s.Plan.Config.NoSpecStats && countsEvents(rec) || !s.Plan.Config.NoSpecStats && hasHistogram(rec) {
-			return base, i + 1, nil
+			return b, nil
 		}
 	}
-	return base, len(preflightPrompts), s.noStatistics(*srv, last)
+	return b, s.noStatistics(*srv, last)
 }
 
 // preflightRequest asks one short request as the points will.

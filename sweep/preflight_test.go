@@ -125,7 +125,7 @@ func TestEngineLearned(t *testing.T) {
 		t.Error("no model is listed or named: want an error")
 	}
 	srv := server{model: "m"}
-	if _, _, err := w.preflight(context.Background(), &srv); err != nil || srv.engine != engineVLLM || srv.version != "0.32.0" {
+	if _, err := w.preflight(context.Background(), &srv); err != nil || srv.engine != engineVLLM || srv.version != "0.32.0" {
 		t.Fatalf("got %+v, %v", srv, err)
 	}
 	if s.sent[0].body["top_k"] != nil || s.sent[1].body["top_k"] == nil {

@@ -93,8 +93,8 @@ func (s *Sweep) runPoints(ctx context.Context, result *Result) error {
 	if err != nil {
 		return err
 	}
-	var earlier before
-	if earlier.counters, earlier.requests, err = s.preflight(ctx, &srv); err != nil {
+	earlier, err := s.preflight(ctx, &srv)
+	if err != nil {
 		return err
 	}
 	book := s.newBook(srv)

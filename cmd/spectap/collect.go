@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -17,9 +18,16 @@ func (p program) collectCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "collect records.jsonl",
 		Short: "make a point's files from its records alone",
+		Long: `collect makes a point's files from its records. Several records files are the
+shards of a point (spectap sweep --shard I/N): their records are merged. Of a folder,
+a sweep's or a shard's, all points are made, each in a folder of its own:
+
+  spectap collect D/t0_c8/records.jsonl --save_dir F
+  spectap collect shard-*/t0_c32/records.jsonl --save_dir F
+  spectap collect shard-0-of-2 shard-1-of-2 --save_dir F`,
 		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return exitError{exitUsage, fmt.Errorf("got %d records files: want one, as in spectap collect D/t0_c8/records.jsonl --save_dir F", len(args))}
+			if len(args) == 0 {
+				return exitError{exitUsage, errors.New("no records file is named: want one, or the shards of a sweep, as in spectap collect D/t0_c8/records.jsonl --save_dir F")}
 			}
 			return nil
 		},
@@ -27,7 +35,11 @@ func (p program) collectCommand() *cobra.Command {
 			if saveDir == "" {
 				return exitError{exitUsage, errors.New("no folder for the files: set --save_dir")}
 			}
-			return p.collect(args[0], saveDir, acceptance)
+			jobs, err := collectJobs(args, saveDir)
+			if err != nil {
+				return exitError{exitUsage, err}
+			}
+			return p.collectAll(jobs, acceptance)
 		},
 	}
 	c.Flags().StringVar(&saveDir, "save_dir", "", "folder for the files; made if it does not exist")
@@ -38,14 +50,12 @@ func (p program) collectCommand() *cobra.Command {
 // collect reads one point's records and writes its files. Bad lines and
 // conversations that cannot be measured are counted and said; the exit code is
 // then 1.
-func (p program) collect(path, saveDir, acceptance string) error {
-	point, bad, err := readPoint(path)
+func (p program) collect(job collectJob, acceptance string) error {
+	point, bad, err := p.readJob(job)
 	if err != nil {
 		return exitError{exitUsage, err}
 	}
-	for _, line := range bad {
-		fmt.Fprintf(p.stderr, "spectap: %s: %s\n", path, line.Error())
-	}
+	saveDir := job.saveDir
 	switch acceptance {
 	case "":
 	case collector.ViewClient, collector.ViewServer:
@@ -57,8 +67,10 @@ func (p program) collect(path, saveDir, acceptance string) error {
 		return exitError{exitUsage, errors.New("--acceptance server needs the server's histogram, and this run was swept with --no_spec_stats: leave it at client")}
 	}
 	point.Lenient = true
-	if point.AIPerf, err = sweep.ReadAIPerf(filepath.Dir(path)); err != nil {
-		return exitError{exitFailed, err}
+	if !job.merged() {
+		if point.AIPerf, err = sweep.ReadAIPerf(filepath.Dir(job.files[0])); err != nil {
+			return exitError{exitFailed, err}
+		}
 	}
 	if err := refuseOverwrite(saveDir); err != nil {
 		return exitError{exitUsage, err}
@@ -67,15 +79,18 @@ func (p program) collect(path, saveDir, acceptance string) error {
 		return exitError{exitUsage, fmt.Errorf("cannot make the folder for the files: %w; choose another --save_dir", err)}
 	}
 	summary, err := point.Write(saveDir)
-	if err != nil {
-		return exitError{exitFailed, fmt.Errorf("cannot make the files of %s: %w", path, err)}
+	if err == nil && job.merged() {
+		err = point.WriteRecords(filepath.Join(saveDir, collector.FileRecords), collector.KeepTexts) // those that are there
 	}
-	fmt.Fprintf(p.stdout, "%s: %d conversations, Average_AL %.4f, written to %s\n", summary.Point, summary.Conversations, summary.AverageAL, saveDir)
+	if err != nil {
+		return exitError{exitFailed, fmt.Errorf("cannot make the files of %s: %w", strings.Join(job.files, ", "), err)}
+	}
+	fmt.Fprintf(p.stdout, "%s: %d conversations%s, Average_AL %.4f, written to %s\n", summary.Point, summary.Conversations, mergedFrom(point.Run), summary.AverageAL, saveDir)
 	for _, w := range summary.Warnings {
 		fmt.Fprintf(p.stdout, "warning: %s\n", w)
 	}
-	if summary.Incomplete || len(bad) > 0 {
-		return exitError{code: exitFailed, err: fmt.Errorf("the measurement is incomplete: %d requests measured, %d failed, %d bad lines", summary.Requests, summary.Failed, len(bad))}
+	if summary.Incomplete || bad > 0 {
+		return exitError{code: exitFailed, err: fmt.Errorf("the measurement is incomplete: %d requests measured, %d failed, %d bad lines", summary.Requests, summary.Failed, bad)}
 	}
 	return nil
 }

@@ -70,6 +70,7 @@ func (f *sweepFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&c.Postprocess, "postprocess", "base", "what a reply loses before it goes into the history: base (nothing) or gptoss")
 	flags.BoolVar(&c.IgnoreEOS, "ignore_eos", false, "send ignore_eos: true, so that every reply reaches --output_length")
 	flags.BoolVar(&c.Completions, "completions", false, "send the last user text to /v1/completions, without template and history")
+	flags.StringVar(&c.Shard, "shard", "", "I/N: ask part I (from 0, as $JOB_COMPLETION_INDEX) of N alone, at its part of each concurrency; spectap collect merges the parts")
 	flags.StringVar(&c.Driver, "driver", sweep.DriverBuiltin, "who asks the questions: builtin, or aiperf (NVIDIA AIPerf 0.13, which must be installed)")
 	flags.StringVar(&c.AIPerf, "aiperf", "", "the aiperf program of --driver aiperf; default: the one on PATH")
 	flags.StringVar(&c.Tokenizer, "tokenizer", "", "recorded in configuration.json, the server tokenizes; --driver aiperf wants a folder with the model's tokenizer here")
@@ -92,6 +93,7 @@ func (f *sweepFlags) add(flags *pflag.FlagSet) {
 func (f *sweepFlags) read(p program, flags *pflag.FlagSet) (sweep.Config, error) {
 	cfg := f.config
 	cfg.Argv, cfg.Env, cfg.Version = p.argv, p.env, version()
+	cfg.Host, _ = os.Hostname() // "" is an answer
 	cfg.Temperatures, cfg.Concurrency = f.temperature, f.concurrency
 	for _, each := range []struct {
 		name string
