@@ -30,7 +30,11 @@ func TestConformanceTransparent(t *testing.T) {
 	}
 	f("ngram", append(generations(), routes()...), "--api-key", transparentKey, "--per-request-spec-decode-metrics", "detailed",
 		"--enable-auto-tool-choice", "--tool-call-parser", "hermes")
-	f("draft", among(append(generations(), routes()...), "plain", "n=2", "stop string", "unicode", "min_p", "usage", "options", "counts", "no messages", "CORS", "X-Request-Id", "GET /v1/models"), "--per-request-spec-decode-metrics", "summary",
+	draft := among(append(generations(), routes()...), "plain", "n=2 greedy", "stop string", "unicode", "min_p", "usage", "options", "counts", "no messages", "CORS", "X-Request-Id", "GET /v1/models")
+	draft = slices.DeleteFunc(draft, func(c transparentCase) bool { // several choices need a temperature, and with a draft model this build's texts are then others each time
+		return strings.Contains(c.name, "n=2") && !strings.Contains(c.name, "greedy")
+	})
+	f("draft", draft, "--per-request-spec-decode-metrics", "summary",
 		"--enable-request-id-headers", "--enable-prompt-tokens-details",
 		"--allowed-origins", `["http://page.test"]`)
 }
