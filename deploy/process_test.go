@@ -29,11 +29,18 @@ type process struct {
 // until the test ends. A failed test shows what it printed.
 func start(t testing.TB, environ []string, path string, args ...string) *process {
 	t.Helper()
-	p := &process{cmd: exec.Command(path, args...), output: newOutput(), ended: make(chan struct{})}
-	p.cmd.Env = environment(environ)
+	cmd := exec.Command(path, args...)
+	cmd.Env = environment(environ)
+	return startCommand(t, cmd)
+}
+
+// startCommand starts a program as it is given.
+func startCommand(t testing.TB, cmd *exec.Cmd) *process {
+	t.Helper()
+	p := &process{cmd: cmd, output: newOutput(), ended: make(chan struct{})}
 	p.cmd.Stdout, p.cmd.Stderr = p.output, p.output
 	if err := p.cmd.Start(); err != nil {
-		t.Fatalf("cannot start %s: %v", path, err)
+		t.Fatalf("cannot start %s: %v", cmd.Path, err)
 	}
 	go func() {
 		_ = p.cmd.Wait() // how it ended is in ProcessState
@@ -43,7 +50,7 @@ func start(t testing.TB, environ []string, path string, args ...string) *process
 	t.Cleanup(func() {
 		p.stop(t)
 		if t.Failed() {
-			t.Logf("%s printed:\n%s", filepath.Base(path), p.output.tail(8<<10))
+			t.Logf("%s printed:\n%s", filepath.Base(cmd.Path), p.output.tail(8<<10))
 		}
 	})
 	return p
