@@ -167,7 +167,7 @@ func (b *stream) forward(w *countingWriter, at time.Duration, in []byte) error {
 	}
 	out, err := b.cut(in)
 	if len(out) > 0 {
-		if _, err := w.Write(out); err != nil {
+		if err := b.write(w, out); err != nil {
 			return err
 		}
 	}

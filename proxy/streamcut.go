@@ -71,7 +71,7 @@ func (b *stream) letGo(w *countingWriter, take func(*Cutter, []byte) []byte) err
 	}
 	out, err := b.taken(take)
 	if len(out) > 0 && err == nil {
-		_, err = w.Write(out)
+		err = b.write(w, out)
 	}
 	return err
 }
@@ -86,4 +86,16 @@ func (b *stream) taken(take func(*Cutter, []byte) []byte) (out []byte, err error
 	c.keep()
 	c.out = take(&c.Cutter, c.out[:0])
 	return c.out, nil
+}
+
+// write writes to the client. The time that the client takes is not the engine's silence.
+func (b *stream) write(w *countingWriter, out []byte) error {
+	if b.quiet.IsZero() {
+		_, err := w.Write(out)
+		return err
+	}
+	began := time.Now()
+	_, err := w.Write(out)
+	b.quiet = b.quiet.Add(time.Since(began))
+	return err
 }
