@@ -1,9 +1,10 @@
 package proxy
 
 import (
-	"fmt"
 	"io"
+	"net"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -73,50 +74,59 @@ func TestHTTP10Framing(t *testing.T) {
 
 // A slow client gets everything, in order, and the engine is held back meanwhile.
 func TestSlowClient(t *testing.T) {
-	const events = 2000
-	var want strings.Builder
-	pad := strings.Repeat("x", 8<<10)
-	for n := range events {
-		want.WriteString(tokenEvent(fmt.Sprint(n, pad)))
-	}
-	want.WriteString(finishEvent + doneEvent)
+	before, after, _ := strings.Cut(tokenEvent("#"), "#")
+	after = strings.Repeat("x", 32<<10) + after
 	f := func(measure string) {
 		t.Helper()
-		blocked := make(chan bool, 1)
+		var want strings.Builder
+		events, blocked := make(chan int, 1), make(chan struct{})
 		up := startEngine(t, func(_ *scripted, c *engineConn, _ int) {
-			c.request()
-			var all strings.Builder
-			all.WriteString(streamHead)
-			for n := range events {
-				all.WriteString(chunk(tokenEvent(fmt.Sprint(n, pad))))
+			if c.request() == nil {
+				return
+			}
+			_ = c.Conn.(*net.TCPConn).SetWriteBuffer(128 << 10)
+			c.send(streamHead)
+			n, held := 0, false
+			for ; n < 2000 && !held; n++ { // until nobody takes more; then the rest of that event
+				event := before + strconv.Itoa(n) + after
+				want.WriteString(event)
+				_ = c.SetWriteDeadline(time.Now().Add(300 * time.Millisecond))
+				sent, err := io.WriteString(c, chunk(event))
+				if held = err != nil; held {
+					_ = c.SetWriteDeadline(time.Time{})
+					close(blocked)
+					c.send(chunk(event)[sent:])
+				}
 			}
 			end := finishEvent + doneEvent
+			want.WriteString(end)
 			if measure == "usage" {
 				end = finishEvent + usageEvent + doneEvent
 			}
-			all.WriteString(chunk(end) + lastChunk)
-			rest := all.String()
-			_ = c.SetWriteDeadline(time.Now().Add(300 * time.Millisecond))
-			n, err := io.WriteString(c, rest)
-			blocked <- err != nil
-			_ = c.SetWriteDeadline(time.Time{})
-			c.send(rest[n:])
+			events <- n
+			c.send(chunk(end), lastChunk)
 			c.gone()
 		})
 		cfg := testConfig(t, upstreamOf(up))
 		cfg.Measure = measure
-		p := startProxy(t, cfg, nil)
-		c := connect(t, p.addr)
+		p := startProxy(t, cfg, func(s *Server) { // with small buffers all around, fewer bytes show the same
+			stamp := s.pool.dialer.stamp
+			s.pool.dialer.stamp = func(c net.Conn) net.Conn {
+				_ = c.(*net.TCPConn).SetReadBuffer(128 << 10)
+				return stamp(c)
+			}
+		})
+		c := narrow(t, p.addr)
 		c.send(post(chatPath, chatStream))
-		if !<-blocked {
-			t.Logf("%s: the sockets took all of it", measure)
-		}
-		if got := body(t, c.answer("POST")); got != want.String() {
+		wait(t, "the engine is held back", blocked)
+		got, n := body(t, c.answer("POST")), <-events
+		if got != want.String() {
 			t.Errorf("%s: got %d bytes, want %d", measure, len(got), want.Len())
 		}
-		if rec := p.recs.next(t); rec.ErrorKind != "" || len(rec.Chunks) < events {
-			t.Errorf("%s: got kind %q, %d chunks", measure, rec.ErrorKind, len(rec.Chunks))
+		if rec := p.recs.next(t); rec.ErrorKind != "" || len(rec.Chunks) < n {
+			t.Errorf("%s: got kind %q, %d chunks, want %d", measure, rec.ErrorKind, len(rec.Chunks), n)
 		}
+		t.Logf("%s: held back after %d events", measure, n)
 	}
 	f("observe")
 	f("usage")
