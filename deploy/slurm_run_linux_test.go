@@ -2,6 +2,7 @@ package deploy
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -83,7 +84,8 @@ func TestSlurmMissing(t *testing.T) {
 			if err := os.Remove(spectap(s)); err != nil {
 				t.Fatal(err)
 			}
-			if text == "" {
+			if text == "" { // nor anywhere on PATH
+				s.env = append(s.env, "PATH="+programs(t, "bash", "dirname"))
 				return
 			}
 			s.write(spectap(s), text)
@@ -108,6 +110,22 @@ func TestSlurmMissing(t *testing.T) {
 	f(2, "run.sh: cannot upload without SPECDEC_BENCH_S3_SECRET:", set(append(upload, "SPECTAP_UPLOAD=s3://bucket/prefix")...))
 	f(2, "run.sh: cannot upload without SPECDEC_BENCH_S3_ENDPOINT SPECDEC_BENCH_S3_KEY_ID SPECDEC_BENCH_S3_SECRET CONTAINER_IMAGE:", set("SPECTAP_UPLOAD=s3://bucket/prefix"))
 	f(2, "run.sh: cannot use SPECTAP_UPLOAD: want s3://bucket/prefix", set(append(upload, "SPECDEC_BENCH_S3_SECRET=x", "SPECTAP_UPLOAD=https://bucket")...))
+}
+
+// programs is a folder that has these programs of PATH and no other.
+func programs(t *testing.T, names ...string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for _, name := range names {
+		path, err := exec.LookPath(name)
+		if err == nil {
+			err = os.Symlink(path, filepath.Join(dir, name))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
 }
 
 // The binary is named, beside the script, or on PATH.
@@ -163,7 +181,12 @@ func TestSlurmStops(t *testing.T) {
 			if every {
 				_ = syscall.Kill(s.vllm(), syscall.SIGTERM) // it may have ended by now
 			}
-			r.want(143, "FAIL: spectap launch: ")
+			code := 143
+			<-r.ended
+			if every && r.cmd.ProcessState.ExitCode() == 1 {
+				code = 1 // launch saw the server's end before its own signal
+			}
+			r.want(code, "FAIL: spectap launch: ")
 			s.wasStarted(true)
 		})
 	}
