@@ -35,37 +35,6 @@ type LengthRules struct {
 	DraftlessOnes  float64 // share of the steps of one token that had no drafts, from turns that have block and events
 }
 
-// LengthRules are the rules of a Point: the largest k that any Record or the
-// counters show, and whether any Record has a block.
-func (p Point) LengthRules() LengthRules {
-	rules := LengthRules{IgnoreEOS: p.Run.IgnoreEOS}
-	for _, r := range p.Records {
-		if r.Spec == nil {
-			continue
-		}
-		if k := max(r.Spec.DraftLength, len(r.Spec.Accepted)-1); k <= maxPositions {
-			rules.DraftLength = max(rules.DraftLength, k)
-		}
-		rules.BlocksReported = rules.BlocksReported || r.Spec.Accepted != nil
-	}
-	if rules.DraftLength == 0 && p.Run.After != nil {
-		rules.DraftLength = len(p.Run.After.AcceptedPerPos)
-	}
-	if p.Run.NoSpecStats {
-		rules.BlocksReported = false
-	}
-	draftless, ones := 0, 0
-	for _, r := range p.Records {
-		if hist, counts := block(r), eventCounts(r); len(hist) > 0 && counts != nil && !several(r) {
-			if steps, _, ok := rules.reconcile(hist, counts); ok {
-				draftless, ones = draftless+steps, ones+steps+hist[0]
-			}
-		}
-	}
-	rules.DraftlessOnes = share(draftless, ones)
-	return rules
-}
-
 var (
 	errSeveralChoices = errors.New("the answer has several choices")
 	errNoStatistics   = errors.New("the answer has neither a statistics block nor token counts on its events; measure with continuous usage (--measure tokens)")
@@ -119,7 +88,7 @@ func (rules LengthRules) ClientLengths(r *Record) (TurnLengths, error) {
 	case hist == nil:
 		return rules.fromEvents(r, counts), nil
 	}
-	draftless, cut, ok := rules.reconcile(hist, counts)
+	draftless, cut, ok := reconcile(hist, counts)
 	if !ok || incomplete(r, counts) {
 		t := rules.fromSums(r, hist, counts)
 		t.Merged = true
@@ -129,8 +98,9 @@ func (rules LengthRules) ClientLengths(r *Record) (TurnLengths, error) {
 	return TurnLengths{Lengths: cutEOS(counts, eos), Source: SourceExact, DraftlessSteps: draftless, CutTokens: cut, EOSEnded: eos}, nil
 }
 
-// reconcile checks the identity above; ok is false where events were merged.
-func (rules LengthRules) reconcile(hist, counts []int) (draftless, cut int, ok bool) {
+// reconcile checks the identity above; ok is false where events were merged. That
+// no length is above k + 1 follows: the block promises none that is longer than it.
+func reconcile(hist, counts []int) (draftless, cut int, ok bool) {
 	n, tokens := histogramSums(hist)
 	total := 0
 	for _, m := range counts {
@@ -139,7 +109,7 @@ func (rules LengthRules) reconcile(hist, counts []int) (draftless, cut int, ok b
 	last := counts[len(counts)-1]
 	draftless = len(counts) - 1 - n
 	cut = 1 + tokens + draftless - total
-	longest := max(len(hist), rules.DraftLength+1)
+	longest := max(len(hist), 1)
 	if draftless < 0 || cut < 0 || last+cut > longest || slices.Max(counts) > longest {
 		return 0, 0, false
 	}
