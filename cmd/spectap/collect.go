@@ -15,25 +15,36 @@ import (
 
 func (p program) collectCommand() *cobra.Command {
 	var saveDir, acceptance string
+	var table parquetFlags
 	c := &cobra.Command{
 		Use:   "collect records.jsonl",
-		Short: "make a point's files from its records alone",
+		Short: "make a point's files from its records alone, or Parquet of many",
 		Long: `collect makes a point's files from its records. Several records files are the
 shards of a point (spectap sweep --shard I/N): their records are merged. Of a folder,
 a sweep's or a shard's, all points are made, each in a folder of its own:
 
   spectap collect D/t0_c8/records.jsonl --save_dir F
   spectap collect shard-*/t0_c32/records.jsonl --save_dir F
-  spectap collect shard-0-of-2 shard-1-of-2 --save_dir F`,
+  spectap collect shard-0-of-2 shard-1-of-2 --save_dir F
+
+With --format parquet it makes a table instead, a row for each record of any files:
+
+  spectap collect D/*/records.jsonl sidecar/records*.jsonl --format parquet --save_dir F`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return exitError{exitUsage, errors.New("no records file is named: want one, or the shards of a sweep, as in spectap collect D/t0_c8/records.jsonl --save_dir F")}
 			}
 			return nil
 		},
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(c *cobra.Command, args []string) error {
 			if saveDir == "" {
 				return exitError{exitUsage, errors.New("no folder for the files: set --save_dir")}
+			}
+			if err := table.check(acceptance); err != nil {
+				return exitError{exitUsage, err}
+			}
+			if table.wanted() {
+				return p.collectParquet(c.Context(), args, saveDir, table)
 			}
 			jobs, err := collectJobs(args, saveDir)
 			if err != nil {
@@ -44,6 +55,7 @@ a sweep's or a shard's, all points are made, each in a folder of its own:
 	}
 	c.Flags().StringVar(&saveDir, "save_dir", "", "folder for the files; made if it does not exist")
 	c.Flags().StringVar(&acceptance, "acceptance", "", "client or server: what acceptance_rate.json holds; default: as the run was recorded")
+	table.add(c.Flags())
 	return c
 }
 
