@@ -17,33 +17,40 @@ import (
 // what passes without spectap. transparency/app.py is the server: its answers are
 // captures of a real vLLM.
 
-// venv is the Python environment of transparency/requirements.txt.
-var venv struct {
+// pythonEnv is a Python environment that is made once a test run.
+type pythonEnv struct {
+	folder string // its requirements.txt is there
 	once   sync.Once
 	python string
 	err    error
 }
 
-// python returns the interpreter of the environment, which is made where it is
+// clientsEnv is the environment of the server and the clients.
+var clientsEnv = pythonEnv{folder: "transparency"}
+
+func python(t testing.TB) string { t.Helper(); return clientsEnv.interpreter(t) }
+
+// interpreter returns the Python of the environment, which is made where it is
 // missing. Where it cannot be made, the test is skipped, or fails if
 // SPECTAP_REQUIRE_TOOLS says so.
-func python(t testing.TB) string {
+func (e *pythonEnv) interpreter(t testing.TB) string {
 	t.Helper()
-	venv.once.Do(func() { venv.python, venv.err = makeVenv() })
-	if venv.err == nil {
-		return venv.python
+	e.once.Do(func() { e.python, e.err = makeVenv(e.folder) })
+	if e.err == nil {
+		return e.python
 	}
 	if os.Getenv(requireTools) != "" {
-		t.Fatalf("%v; install Debian's python3-venv and let pip reach PyPI, or unset %s", venv.err, requireTools)
+		t.Fatalf("%v; install Debian's python3-venv and let pip reach PyPI, or unset %s", e.err, requireTools)
 	}
-	t.Skip(venv.err)
+	t.Skip(e.err)
 	return ""
 }
 
 // makeVenv makes the environment in the user's cache folder, under a hash of what
 // is in it, so that the next run finds it. A folder without its mark is half made.
-func makeVenv() (string, error) {
-	wanted, err := os.ReadFile(filepath.Join("transparency", "requirements.txt"))
+func makeVenv(folder string) (string, error) {
+	requirements := filepath.Join(folder, "requirements.txt")
+	wanted, err := os.ReadFile(requirements)
 	if err != nil {
 		return "", err
 	}
@@ -55,7 +62,7 @@ func makeVenv() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	dir := filepath.Join(cache, "spectap-transparency", fmt.Sprintf("%x", sha256.Sum256(append(wanted, version...)))[:16])
+	dir := filepath.Join(cache, "spectap-"+folder, fmt.Sprintf("%x", sha256.Sum256(append(wanted, version...)))[:16])
 	unlock, err := lock(dir + ".lock")
 	if err != nil {
 		return "", err
@@ -70,7 +77,7 @@ func makeVenv() (string, error) {
 	}
 	for _, command := range [][]string{
 		{"python3", "-m", "venv", dir},
-		{interpreter, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", "--only-binary", ":all:", "--requirement", filepath.Join("transparency", "requirements.txt")},
+		{interpreter, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", "--only-binary", ":all:", "--requirement", requirements},
 		{interpreter, "-m", "pip", "check"}, // nothing is missing of what they need
 	} {
 		if out, err := exec.Command(command[0], command[1:]...).CombinedOutput(); err != nil {
