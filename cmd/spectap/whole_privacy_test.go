@@ -178,7 +178,7 @@ func exchanges() []exchange {
 		{name: "version of HTTP", request: strings.Replace(headerOf("X-Anything: CANARYNN"), "HTTP/1.1", "HTTP/9.9", 1), route: chat, kind: collector.ErrRequestRejected, captured: "header"},
 		{name: "bad request line", request: "CANARYNN\r\nAuthorization: CANARYNN\r\n\r\n", refused: true},
 		{name: "bad header line", request: "POST " + chatPath + " HTTP/1.1\r\nHost: a\r\nCANARYNN\r\n\r\n", refused: true},
-		{name: "large head", request: headerOf("X-Anything: " + strings.Repeat(canary, 10000)), refused: true},
+		{name: "large head", request: headerOf("X-Anything: " + strings.Repeat(canary, 30000)), refused: true},
 		{name: "large body", request: postOf(chatPath, strings.Repeat(canary, 10000)), refused: true},
 		{name: "bad chunk of the client", request: "POST " + chatPath + " HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nCANARYNN\r\nCANARYNN", refused: true},
 		{name: "another method", request: "CANARYNN " + chatPath + " HTTP/1.1\r\nHost: a\r\n\r\n", answer: says("405 Method Not Allowed", jsonKind, `{"detail":"CANARYNN"}`), kind: "none"},
