@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"spectap/collector"
 )
 
 // A client that takes its time is not the engine's silence: the stall limit
@@ -42,6 +44,43 @@ func TestSlowClientIsNoStall(t *testing.T) {
 	if rec := p.recs.next(t); rec.ErrorKind != "" {
 		t.Errorf("got kind %q, error %q", rec.ErrorKind, rec.Error)
 	}
+}
+
+// An engine that answers early, and neither takes the rest of a large request
+// nor closes, has its answer passed on, once; so has one whose limit is over.
+func TestEngineTakesNoMore(t *testing.T) {
+	f := func(name string, want outcome, answer ...string) {
+		t.Run(name, func(t *testing.T) {
+			done := make(chan struct{})
+			defer close(done)
+			up := startEngine(t, func(e *scripted, c *engineConn, _ int) {
+				e.requests.Add(1)
+				_ = c.Conn.(*net.TCPConn).SetReadBuffer(64 << 10)
+				for line := ""; line != "\r\n"; { // the head, and little of the body
+					var err error
+					if line, err = c.br.ReadString('\n'); err != nil {
+						return
+					}
+				}
+				c.send(answer...)
+				<-done
+			})
+			cfg := testConfig(t, upstreamOf(up))
+			cfg.HeadTimeout = 500 * time.Millisecond
+			p := startProxy(t, cfg, nil)
+			c := connect(t, p.addr)
+			c.send(post(chatPath, strings.Repeat(" ", 8<<20)+whole))
+			want.check(t, c, p)
+			_ = c.Close()
+			p.atBase(t, 0)
+			if n := up.requests.Load(); n != 1 {
+				t.Errorf("the engine got %d requests, want 1", n)
+			}
+		})
+	}
+	const refusal = `{"detail":"no"}`
+	f("answers", outcome{status: 401, body: refusal, kind: collector.ErrHTTPStatus}, withLength("401 Unauthorized", "application/json", refusal))
+	f("hangs", outcome{status: 504, body: "upstream_timeout", kind: collector.ErrUpstreamTimeout, text: "SPECTAP_HEAD_TIMEOUT"})
 }
 
 // narrow connects with a small receive buffer, so that the proxy soon waits for

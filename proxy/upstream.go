@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"os"
 	"time"
 
 	"github.com/valyala/fasthttp"
@@ -112,7 +113,8 @@ func (s *Server) try(f *flight, n int, head, body []byte) (x *exchange, a attemp
 		}
 		return x, a, "", nil
 	}
-	a.got, a.waited, a.timeout = c.got, time.Since(written), writeErr == nil && isTimeout(err)
+	a.got, a.waited = c.got, time.Since(written)
+	a.timeout = writeErr == nil && isTimeout(err) || errors.Is(writeErr, os.ErrDeadlineExceeded)
 	a.untaken = a.reused && a.written && untaken(c.socket, len(head)+len(body))
 	stage = stageHead
 	if c.got > 0 && !isTimeout(err) && (!brokeOff(err) || !x.beginsAsHTTP()) {
@@ -141,8 +143,7 @@ func (s *Server) write(c *upConn, head, body []byte) error {
 	if _, err := c.Write(head); err != nil {
 		return err
 	}
-	_, err := c.Write(body)
-	return err
+	return s.writeLong(c, body)
 }
 
 // readHead reads the head of the final answer, or of the upgrade that was asked
