@@ -3,6 +3,7 @@ package proxy
 import (
 	"io"
 	"net"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -81,6 +82,34 @@ func TestEngineTakesNoMore(t *testing.T) {
 	const refusal = `{"detail":"no"}`
 	f("answers", outcome{status: 401, body: refusal, kind: collector.ErrHTTPStatus}, withLength("401 Unauthorized", "application/json", refusal))
 	f("hangs", outcome{status: 504, body: "upstream_timeout", kind: collector.ErrUpstreamTimeout, text: "SPECTAP_HEAD_TIMEOUT"})
+}
+
+// A client that leaves inside its request is told apart from one that speaks no HTTP.
+func TestClientLeavesInsideRequest(t *testing.T) {
+	up := answering(t, func(*http.Request) string { return withLength("200 OK", "text/plain", "reached") })
+	p := startProxy(t, testConfig(t, upstreamOf(up)), nil)
+	for n, request := range []string{
+		"POST " + chatPath + " HTTP/1.1\r\nHost: h\r\nContent-Length: 10\r\n\r\nabc",
+		"POST " + chatPath + " HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nabc",
+		"POST " + chatPath + " HTTP/1.1\r\nHost",
+	} {
+		c := connect(t, p.addr)
+		c.send(request)
+		if n%2 == 1 {
+			_ = c.Conn.(*net.TCPConn).SetLinger(0)
+			_ = c.Close()
+		} else {
+			_ = c.Conn.(*net.TCPConn).CloseWrite()
+			_, _ = io.Copy(io.Discard, c)
+		}
+	}
+	eventually(t, "no client is left", func() bool { return p.Status().ClientConnections == 0 })
+	if log := p.log.String(); strings.Contains(log, "not valid HTTP") || !strings.Contains(log, "connection ended inside the request") {
+		t.Errorf("got log %s", log)
+	}
+	if n := up.requests.Load(); n != 0 {
+		t.Errorf("the engine got %d requests, want none", n)
+	}
 }
 
 // narrow connects with a small receive buffer, so that the proxy soon waits for

@@ -28,6 +28,8 @@ func (s *Server) parseFailure(c net.Conn, err error) *failure {
 			fmt.Sprintf("request head is larger than %d bytes; see SPECTAP_MAX_HEAD_BYTES", s.cfg.MaxHeadBytes))
 	case isTimeout(err):
 		return s.tooSlow(c)
+	case brokeOff(err):
+		return reject(fasthttp.StatusBadRequest, "bad_request", "connection ended inside the request")
 	}
 	return reject(fasthttp.StatusBadRequest, "bad_request", "request is not valid HTTP/1.1")
 }
