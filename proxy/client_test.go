@@ -72,6 +72,22 @@ func TestHTTP10Framing(t *testing.T) {
 	f(head+"content-length: 5\r\n\r\nhello", "content-length: 5\r\n", "hello")
 }
 
+// An HTTP/1.0 request behind another one of the same connection is answered behind it.
+func TestHTTP10Pipelined(t *testing.T) {
+	up := startEngine(t, func(_ *scripted, c *engineConn, _ int) {
+		if req := c.request(); req != nil && req.URL.Path == "/second" {
+			c.send("HTTP/1.1 200 OK\r\n\r\nsecond")
+		} else {
+			c.send(withLength("200 OK", "text/plain", "first"))
+		}
+	})
+	p := startProxy(t, testConfig(t, upstreamOf(up)), nil)
+	got := raw(t, p.addr, "GET /first HTTP/1.1\r\nHost: h\r\n\r\nGET /second HTTP/1.0\r\n\r\n")
+	if first, second := strings.Index(got, "first"), strings.Index(got, "second"); first < 0 || second < first {
+		t.Errorf("got %q", got)
+	}
+}
+
 // A slow client gets everything, in order, and the engine is held back meanwhile.
 func TestSlowClient(t *testing.T) {
 	before, after, _ := strings.Cut(tokenEvent("#"), "#")
