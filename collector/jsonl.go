@@ -24,7 +24,8 @@ const jsonlQueue = 8192
 type JSONL struct {
 	// KeepTexts keeps prompts, system messages, replies and captured headers. It is set before the first Emit.
 	KeepTexts bool
-	// Failed is called with the first write error, from the writing goroutine. It is set before the first Emit.
+	// Failed is called with the first write error, and the first time that a full file cannot be set aside, from the
+	// writing goroutine. It is set before the first Emit.
 	Failed func(error)
 	// Rotation bounds the file. It is set before the first Emit.
 	Rotation Rotation
@@ -43,6 +44,8 @@ type JSONL struct {
 
 	mu  sync.Mutex // of err, and of the writing goroutine's changes of w
 	err error      // the first write error
+
+	unrotated bool // the file could not be set aside; only the goroutine touches it
 
 	torn bool // the file ends in a partial line; only the goroutine (and OpenJSONL) touches it
 }
@@ -219,7 +222,9 @@ func (j *JSONL) drain() {
 	for item := range j.queue {
 		err := j.writeItem(item)
 		j.taken.Add(1)
-		j.fail(err)
+		if !item.reopen { // the old file goes on: nothing is lost
+			j.fail(err)
+		}
 		if item.done != nil {
 			item.done <- err
 			continue
@@ -246,7 +251,12 @@ func (j *JSONL) writeItem(item jsonlItem) error {
 	if err != nil {
 		return err
 	}
-	j.fail(j.makeRoom(len(line), item.rec.Start))
+	if err := j.makeRoom(len(line), item.rec.Start); err != nil && !j.unrotated {
+		j.unrotated = true // told once; the file grows on
+		if j.Failed != nil {
+			j.Failed(err)
+		}
+	}
 	return j.writeLine(line)
 }
 

@@ -55,7 +55,7 @@ type Config struct {
 
 	UpstreamIdle time.Duration `env:"SPECTAP_UPSTREAM_IDLE" envDefault:"3s" unit:"duration" help:"how long an idle connection to the engine is kept; vLLM closes its own after 5 s"`
 	DrainTimeout time.Duration `env:"SPECTAP_DRAIN_TIMEOUT" envDefault:"30s" unit:"duration" help:"how long running requests may go on after a stop signal"`
-	MaxBodyBytes int           `env:"SPECTAP_MAX_BODY_BYTES" envDefault:"268435456" unit:"bytes" help:"largest request body"`
+	MaxBodyBytes int           `env:"SPECTAP_MAX_BODY_BYTES" envDefault:"104857600" unit:"bytes" help:"largest request body; it is held whole, and one that comes in chunks costs far more time above 100 MiB"`
 	Hold         time.Duration `env:"SPECTAP_HOLD" envDefault:"50ms" unit:"duration" help:"how long at most an event is held to undo an injection"`
 
 	KeepTexts bool // whole prompts, replies and reasoning, for sinks in this process; no setting

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -75,6 +76,9 @@ func parseUpstream(s string) (endpoint, error) {
 	port := u.Port()
 	if port == "" {
 		port = map[bool]string{false: "80", true: "443"}[e.tls]
+	}
+	if n, err := strconv.Atoi(port); err != nil || n < 1 || n > 65535 {
+		return endpoint{}, errors.New("want a port of 1 to 65535")
 	}
 	e.address = net.JoinHostPort(u.Hostname(), port)
 	return e, nil

@@ -29,7 +29,7 @@ func appendRequestFields(dst []byte, src *fasthttp.RequestHeader, tapped bool, r
 				dst = appendLength(dst, name, length)
 				length = -1
 			}
-		case hopByHop(name), namedBy(named, name),
+		case hopByHop(name), namedBy(named, name) && !isField(name, fasthttp.HeaderHost), // HTTP/1.1 demands a Host
 			isField(name, fasthttp.HeaderExpect) && isField(bytes.TrimSpace(value), "100-continue"), // fasthttp met it
 			tapped && isField(name, fasthttp.HeaderAcceptEncoding),
 			slices.ContainsFunc(replaced, func(other string) bool { return isField(name, other) }):

@@ -27,6 +27,7 @@ func TestRequestFields(t *testing.T) {
 	}
 	same := "x-REQUEST-id: a b\nhost: h\nAccept:1\nX-A:  1 \nUser-Agent: u\nX-Empty:\nx-a: 2\ncookie: a=b;  c=d\nbaggage: k=v\nCookie: e\n"
 	f(true, nil, -1, same, same) // order, case, spaces, duplicates
+	f(true, nil, -1, "Host: h\nConnection: close, Host\n", "Host: h\n")
 	f(true, nil, -1, "Host: h\nConnection: keep-alive, x-hop\nConnection: close,X-Hip\nx-hip: 1\nX-Hop: 1\nKeep-Alive: 5\nTE: trailers\nUpgrade: h2c\nProxy-Authorization: a\nProxy-Connection: b\n", "Host: h\n")
 	f(true, nil, -1, "Host: h\nAccept-Encoding: gzip\n", "Host: h\n")
 	f(false, nil, -1, "Host: h\naccept-encoding: gzip\n", "Host: h\naccept-encoding: gzip\n")

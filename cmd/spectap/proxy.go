@@ -71,6 +71,9 @@ func (p program) serve(ctx context.Context, cfg proxySettings) error {
 	for _, text := range cfg.proxy.Warnings() {
 		log.Warn().Str("setting", text).Msg("a setting may hurt")
 	}
+	for _, name := range unknownVariables(p.env, cfg.all()) {
+		log.Warn().Str("variable", name).Msg("a variable is no setting of spectap proxy: misspelt?")
+	}
 	sink, err := recordsSink(cfg.proxy, log)
 	if err != nil {
 		return exitError{exitUsage, err}
@@ -81,7 +84,7 @@ func (p program) serve(ctx context.Context, cfg proxySettings) error {
 	}
 	data, err := proxy.Listen(cfg.proxy.Listen)
 	if err != nil {
-		return exitError{exitUsage, fmt.Errorf("cannot listen for clients: %w; choose another --listen", err)}
+		return exitError{exitUsage, fmt.Errorf("cannot listen for clients: %w; choose another SPECTAP_LISTEN (--listen)", err)}
 	}
 	admin, err := listenAdmin(cfg.proxy.Admin)
 	if err != nil {
@@ -110,7 +113,7 @@ func listenAdmin(address string) (net.Listener, error) {
 	}
 	admin, err := proxy.Listen(address)
 	if err != nil {
-		return nil, fmt.Errorf("cannot listen for the admin port: %w; choose another --admin, or turn it off", err)
+		return nil, fmt.Errorf("cannot listen for the admin port: %w; choose another SPECTAP_ADMIN (--admin), or turn it off", err)
 	}
 	return admin, nil
 }
@@ -162,17 +165,17 @@ func recordsSink(cfg proxy.Config, log zerolog.Logger) (collector.Sink, error) {
 	}
 	sink, err := collector.OpenJSONL(cfg.Records)
 	if err != nil {
-		return nil, fmt.Errorf("cannot open the records file: %w; choose another --records", err)
+		return nil, fmt.Errorf("cannot open the records file: %w; choose another SPECTAP_RECORDS (--records)", err)
 	}
 	sink.Rotation = collector.Rotation{MaxBytes: cfg.RecordsMaxBytes, Keep: cfg.RecordsKeep}
 	sink.Patience = recordsPatience
 	sink.KeepTexts = cfg.Capture != "" // a Record has nothing but what is captured
 	if err := sink.WriteRun(collector.Run{ID: newRunID(time.Now()), Measure: cfg.Measure}); err != nil {
 		_ = sink.Close() // says the same
-		return nil, fmt.Errorf("cannot write to the records file: %w; choose another --records", err)
+		return nil, fmt.Errorf("cannot write to the records file: %w; choose another SPECTAP_RECORDS (--records)", err)
 	}
 	sink.Failed = func(err error) {
-		log.Error().Err(err).Str("records", cfg.Records).Msg("records are lost; /status counts them in sink_drops_total")
+		log.Error().Err(err).Str("records", cfg.Records).Msg("the records file fails; /status counts what is lost in sink_drops_total")
 	}
 	return sink, nil
 }

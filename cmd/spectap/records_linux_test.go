@@ -54,7 +54,7 @@ func TestRecordsOnPipeThatNobodyReads(t *testing.T) {
 		t.Errorf("got exit code %d, want 1", code)
 	}
 	text := told.String()
-	if !strings.Contains(text, "records are lost; /status counts them") || !strings.Contains(text, "no line was taken for 5s") || !strings.Contains(text, "cannot write all records") {
+	if !strings.Contains(text, "the records file fails; /status counts what is lost") || !strings.Contains(text, "no line was taken for 5s") || !strings.Contains(text, "cannot write all records") {
 		t.Errorf("the loss is not told: %s", text)
 	}
 	for line := range strings.Lines(text) {
