@@ -195,7 +195,8 @@ func TestForeignShards(t *testing.T) {
 	f("differ in questions (", "--mtbench", other, "--concurrency", "4", "--shard", "1/2")
 }
 
-// A shard beside which others run knows that the counters are not its own.
+// A shard beside which others run knows that the counters are not its own. It keeps
+// the short first request, which is made while others are measured.
 func TestShardAudit(t *testing.T) {
 	url, _ := serveEngine(t, fastEngine())
 	parts := t.TempDir()
@@ -203,6 +204,15 @@ func TestShardAudit(t *testing.T) {
 	point, _, err := readPoint(filepath.Join(parts, "shard-0-of-1", "t0_c2", "records.jsonl"))
 	if err != nil {
 		t.Fatal(err)
+	}
+	apart := 0
+	for _, r := range point.Records {
+		if r.SetApart == collector.ApartPreflight {
+			apart++
+		}
+	}
+	if before := point.Run.Before.RequestsFinished; apart != 1 || before != 0 || len(point.Records) != 9 {
+		t.Errorf("got %d short first requests of %d, and %v counted before: want the one that the counters have", apart, len(point.Records), before)
 	}
 	verdict := func(change func(*collector.Counters)) collector.Audit {
 		p := point
