@@ -68,6 +68,18 @@ func TestMergedTime(t *testing.T) {
 	f(6*time.Second, 16/8.0, true)
 }
 
+// A shard of which every request failed is in no window.
+func TestMergedFailedShard(t *testing.T) {
+	a, b := shardPoint(0, 2, time.Unix(1e9, 0)), shardPoint(1, 2, time.Unix(1e9, 0))
+	for _, r := range b.Records {
+		r.ErrorKind = ErrTruncated
+	}
+	warnings, summary := mergedWarnings(t, a, b)
+	if slices.ContainsFunc(warnings, func(w string) bool { return strings.Contains(w, "at once") }) || !summary.Incomplete || summary.Failed != 2 {
+		t.Errorf("got %d failed and warnings %q, want 2 and nothing of time", summary.Failed, warnings)
+	}
+}
+
 // Clocks are not mentioned on one host.
 func TestMergedOnOneHost(t *testing.T) {
 	a, b := shardPoint(0, 2, time.Unix(1e9, 0)), shardPoint(1, 2, time.Unix(1e9, 0))

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -74,8 +75,10 @@ func (p Point) shardWindows() []shardWindow {
 	return windows
 }
 
-// together returns how long all shards ran at once, and how long any did.
+// together returns how long all shards ran at once, and how long any did. Shards
+// of which no request ran are not looked at.
 func together(windows []shardWindow) (all, any time.Duration) {
+	windows = slices.DeleteFunc(slices.Clone(windows), func(w shardWindow) bool { return w.start.IsZero() })
 	if len(windows) == 0 {
 		return 0, 0
 	}

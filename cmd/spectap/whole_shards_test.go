@@ -241,3 +241,28 @@ func TestShardAudit(t *testing.T) {
 	f(collector.AuditForeign, "the other shards' are among them", func(c *collector.Counters) { c.Drafts++ })
 	f(collector.AuditDiffers, "drafts", func(c *collector.Counters) { c.Drafts-- })
 }
+
+// A point that failed in one shard is merged all the same: what was measured
+// counts, what failed is told. A point that was killed counts as missing.
+func TestFailedShard(t *testing.T) {
+	url, _ := serveEngine(t, fastEngine())
+	broken := fastEngine()
+	broken.Fault = "cut@3/4"
+	brokenURL, _ := serveEngine(t, broken)
+	parts, out := t.TempDir(), filepath.Join(t.TempDir(), "out")
+	args := []string{"--mtbench", writeQuestions(t, 8), "--concurrency", "2", "--output_length", "16", "--save_dir", parts, "--url"}
+	mustSpectap(t, 0, append(append([]string{"sweep", "--shard", "0/2"}, args...), url)...)
+	mustSpectap(t, 1, append(append([]string{"sweep", "--shard", "1/2"}, args...), brokenURL)...)
+	stdout, stderr := mustSpectap(t, 1, "collect", parts, "--save_dir", out)
+	if !strings.Contains(stdout, "of 2/2 shards") || !strings.Contains(stdout, "left out:") || !strings.Contains(stderr, "incomplete") {
+		t.Errorf("got %s%s, want both shards and what failed", stdout, stderr)
+	}
+	failed := filepath.Join(parts, "shard-1-of-2", "t0_c2.failed")
+	if err := os.Rename(failed, filepath.Join(filepath.Dir(failed), ".t0_c2.partial")); err != nil {
+		t.Fatal(err)
+	}
+	stdout, _ = mustSpectap(t, 1, "collect", parts, "--save_dir", out+"2")
+	if !strings.Contains(stdout, "4 conversations of 1/2 shards") || !strings.Contains(stdout, "1 of 2 shards are missing: 1/2") {
+		t.Errorf("got %s, want the killed shard told as missing", stdout)
+	}
+}
