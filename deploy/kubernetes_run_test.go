@@ -165,7 +165,7 @@ func TestKubernetesShards(t *testing.T) {
 	for i := range *spec.Completions {
 		pods.Go(func() {
 			index := map[string]string{"JOB_COMPLETION_INDEX": fmt.Sprint(i)}
-			if code, out := shards.run(ctx, t, index, "--output_length=32", "--keep_texts"); code != 0 {
+			if code, out := shards.run(ctx, t, index, "--output_length=32"); code != 0 {
 				t.Errorf("shard %d: got exit code %d\n%s", i, code, out)
 			}
 		})
