@@ -39,7 +39,7 @@ func TestLargeHead(t *testing.T) {
 			t.Errorf("%d bytes: got %d connections, want 1", size, n)
 		}
 	}
-	for _, size := range []int{1000, readBuffer - 20, readBuffer, 70000} {
+	for _, size := range []int{1000, readBuffer - 20, readBuffer, 10000, 20000, 70000} {
 		f(size, 200, "content-length: 5", "hello")
 		f(size, 200, "transfer-encoding: chunked", chunk("hel")+chunk("lo")+lastChunk)
 	}

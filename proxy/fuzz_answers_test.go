@@ -53,7 +53,7 @@ func readAnswer(in string) (a readByClient, err error) {
 // 502; it ends cleanly only where the engine's did, and the Record says so.
 func FuzzResponseHead(f *testing.F) {
 	cfg := testConfig(f, "http://127.0.0.1:1")
-	cfg.MaxHeadBytes, cfg.HeadTimeout, cfg.ConnectTimeout = readBuffer, patience, patience
+	cfg.MaxHeadBytes, cfg.HeadTimeout, cfg.ConnectTimeout = minHeadBytes, patience, patience
 	p := startProxy(f, cfg, quiet)
 	const ok = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n"
 	for _, seed := range []string{

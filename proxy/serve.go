@@ -23,6 +23,7 @@ func (s *Server) server() *fasthttp.Server {
 		SecureErrorLogMessage:        true,
 		MaxRequestBodySize:           s.cfg.MaxBodyBytes,
 		ReadBufferSize:               s.cfg.MaxHeadBytes,
+		WriteBufferSize:              writeBuffer,
 		IdleTimeout:                  s.cfg.IdleTimeout,
 		NoDefaultServerHeader:        true,
 		NoDefaultDate:                true,

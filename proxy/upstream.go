@@ -24,7 +24,10 @@ const (
 
 const (
 	// readBuffer holds one read, and the head of an answer as a rule.
-	readBuffer = 4 << 10
+	readBuffer = 2 << 10
+	// writeBuffer holds one event with its framing on the way to the client, as a
+	// rule; what is longer is written in two pieces. Every open stream has one.
+	writeBuffer = 3 << 9
 	// wideBuffer takes its place for an answer that fills it: events with
 	// logprobs or tool calls are often above 4 KiB, and a body with a length is.
 	wideBuffer = 16 << 10
@@ -159,8 +162,12 @@ func (x *exchange) readHead(f *flight, wait time.Duration, most int) error {
 		x.head.SetNoDefaultContentType(true)
 		x.head.DisableNormalizing() // names go on as the engine spells them
 		err := x.head.Read(x.br)
-		if small := new(fasthttp.ErrSmallBuffer); errors.As(err, &small) && x.br.Size() < most {
-			x.grow(most)
+		for small := new(fasthttp.ErrSmallBuffer); errors.As(err, &small) && x.br.Size() < most; {
+			if x.br.Size() < wideBuffer {
+				x.grow(min(wideBuffer, most))
+			} else {
+				x.grow(most)
+			}
 			err = x.head.Read(x.br)
 		}
 		if err == nil {
