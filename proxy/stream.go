@@ -3,6 +3,7 @@ package proxy
 import (
 	"errors"
 	"io"
+	"runtime"
 	"time"
 
 	"spectap/collector"
@@ -175,6 +176,7 @@ func (b *stream) forward(w *countingWriter, at time.Duration, in []byte) error {
 		return err
 	}
 	b.residence.add(time.Since(b.f.start) - at)
+	runtime.Gosched() // streams whose events came meanwhile write first; reading what passed can wait
 	b.observe(at, in)
 	if b.s.cfg.StallTimeout > 0 && b.comment.data(in) {
 		b.quiet = time.Now().Add(b.s.cfg.StallTimeout)
