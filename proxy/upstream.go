@@ -24,7 +24,7 @@ const (
 
 const (
 	// readBuffer holds one read, and the head of an answer as a rule.
-	readBuffer = 2 << 10
+	readBuffer = 4 << 10
 	// writeBuffer holds one event with its framing on the way to the client, as a
 	// rule; what is longer is written in two pieces. Every open stream has one.
 	writeBuffer = 3 << 9
