@@ -71,6 +71,9 @@ func ambiguous(raw []byte) *failure {
 		if bytes.ContainsFunc(value, isControl) {
 			return reject(fasthttp.StatusBadRequest, "bad_request", "a value in the request head has a control character")
 		}
+		if isField(name, fasthttp.HeaderTransferEncoding) && !isField(bytes.TrimSpace(value), "chunked") { // fasthttp takes identity
+			return reject(fasthttp.StatusBadRequest, "bad_request", "a Transfer-Encoding other than chunked in the request head")
+		}
 		if framesBody(name) {
 			framings++
 		}
