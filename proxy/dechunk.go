@@ -146,7 +146,7 @@ func (d *dechunker) blankByte(c byte) error {
 // skipLine drops a byte of a line; its CR leads to the next state. A bare LF
 // could hide a chunk from one of two readers, so it is refused.
 func (d *dechunker) skipLine(c byte, next int) error {
-	if d.line++; c == '\n' || d.line > maxChunkLine {
+	if d.line++; d.line > maxChunkLine || c != '\r' && isControl(rune(c)) {
 		return errChunk
 	}
 	if c == '\r' {
