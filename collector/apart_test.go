@@ -42,7 +42,7 @@ func TestSetApart(t *testing.T) {
 			t.Errorf("%s: got other figures than without the request: %+v, %+v", reason, got.Accepted, got.Blocks)
 		}
 	}
-	for _, reason := range []string{ApartWarmUp, ApartRepeated, ApartProbe, ApartOther, ApartSuperseded} {
+	for _, reason := range []string{ApartAskedAgain, ApartRepeated, ApartProbe, ApartOther, ApartSuperseded} {
 		f(reason, false)
 	}
 	f(ApartForeign, true)

@@ -86,6 +86,9 @@ func (p Point) selected() selection {
 	byTurn := map[turnKey][]*Record{}
 	indexes, questions := p.questions()
 	for _, r := range p.Records {
+		if r.SetApart == ApartWarmup {
+			continue
+		}
 		if r.SetApart != "" {
 			s.apart[r.SetApart]++
 			continue
@@ -128,10 +131,12 @@ func (p Point) selected() selection {
 	return s
 }
 
-// ownRules are the LengthRules without a shard's preflight requests, so that a
-// merged point is measured as an undivided one.
+// ownRules are the LengthRules without what a sweep asked before the point, so that
+// a merged point is measured as an undivided one.
 func (p Point) ownRules() LengthRules {
-	p.Records = slices.DeleteFunc(slices.Clone(p.Records), func(r *Record) bool { return r.SetApart == ApartPreflight })
+	p.Records = slices.DeleteFunc(slices.Clone(p.Records), func(r *Record) bool {
+		return r.SetApart == ApartPreflight || r.SetApart == ApartWarmup
+	})
 	return p.LengthRules()
 }
 

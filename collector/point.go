@@ -68,6 +68,7 @@ func (p Point) filesOver(old func(name string) ([]byte, error)) (map[string][]by
 }
 
 func (p Point) results() (results, error) {
+	p = p.withoutWarmup()
 	s := p.selected()
 	if err := p.refuse(s); err != nil {
 		return results{}, err

@@ -12,7 +12,7 @@ const (
 	ApartOtherPoint = "other_point"   // its labels name another point
 	ApartOther      = "no_generation" // a call that makes no text that is read here: embeddings, tokenize
 	ApartProbe      = "ready_probe"   // asks whether the model answers, before the load
-	ApartWarmUp     = "warm_up"       // its question was asked again later, and that counts
+	ApartAskedAgain = "warm_up"       // its question was asked again later, and that counts
 	ApartRepeated   = "repeated"      // its question was asked before, and that counts: this time it broke off
 	ApartSuperseded = "superseded"    // another try of the same turn counts
 )

@@ -28,7 +28,7 @@ func (g *recognition) byQuestion() {
 		q := &g.run.Questions[i]
 		if q.Turns > 1 && !slices.ContainsFunc(talks, func(t *talk) bool { return !t.isWarmUp(load) }) {
 			for _, t := range talks {
-				setTalkApart(t, ApartWarmUp)
+				setTalkApart(t, ApartAskedAgain)
 			}
 			talks = nil
 		}
@@ -41,7 +41,7 @@ func (g *recognition) byQuestion() {
 		for n, t := range talks {
 			switch {
 			case n < counts:
-				setTalkApart(t, ApartWarmUp)
+				setTalkApart(t, ApartAskedAgain)
 			case n > counts:
 				setTalkApart(t, ApartRepeated)
 			}

@@ -33,13 +33,15 @@ type Question struct {
 // JSON names and units are in wire.go.
 type Run struct {
 	ID          string // one sweep
-	Point       string // "t0_c32"
+	Point       string // "t0_c32", the name of its folder; of a later run of the point "t0_c32_r2"
 	Dataset     string // "mtbench", "specbench", "speed", or another name
 	Metric      Metric
 	Questions   []Question // in the order in which they were asked
 	GPUs        int        // divisor of Output TPS/gpu
 	Temperature float64
 	Concurrency int
+	Repeat      Repeat // which run of the point, from 0
+	Warmup      int    // conversations that were asked before the point, by all shards together; their Records are set apart
 	Acceptance  string // ViewClient or ViewServer
 	Measure     string // "usage" or "tokens"
 	Postprocess string // "base" or "gptoss"

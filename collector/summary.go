@@ -21,6 +21,7 @@ type Summary struct {
 	Point         string         `json:"point"`
 	Temperature   float64        `json:"temperature"`
 	Concurrency   int            `json:"concurrency"`
+	Repeat        Repeat         `json:"repeat"`        // which run of the point, from 1 in files
 	Conversations int            `json:"conversations"` // measured
 	Requests      int            `json:"requests"`      // measured
 	Failed        int            `json:"failed_requests"`
@@ -53,7 +54,7 @@ func (s Summary) ViewsWarning() string { return viewsWarning(s.ServerAL, s.Clien
 // summary makes the row of a point.
 func (p Point) summary(s selection, spec Speculation, t TimingResult) Summary {
 	row := Summary{
-		Point: p.Run.Point, Temperature: p.Run.Temperature, Concurrency: p.Run.Concurrency,
+		Point: p.Run.Point, Temperature: p.Run.Temperature, Concurrency: p.Run.Concurrency, Repeat: p.Run.Repeat,
 		Conversations: len(s.convs), LeftOut: spec.LeftOut, Incomplete: !s.whole(),
 		View: spec.View, AverageAL: spec.Client.AverageAL,
 		ClientAL: spec.Client.AverageAL, ClientALInterval: spec.Client.interval(),

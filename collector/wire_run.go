@@ -39,6 +39,8 @@ type wireRun struct {
 	GPUs          int             `json:"gpus"`
 	Temperature   float64         `json:"temperature"`
 	Concurrency   int             `json:"concurrency"`
+	Repeat        Repeat          `json:"repeat,omitzero"` // from 1; absent: 1
+	Warmup        int             `json:"warmup_conversations,omitempty"`
 	Acceptance    string          `json:"acceptance_view"`
 	Measure       string          `json:"measure"`
 	Postprocess   string          `json:"postprocess"`
@@ -61,7 +63,7 @@ type wireRun struct {
 func (r Run) MarshalJSON() ([]byte, error) {
 	w := wireRun{
 		Schema: SchemaRun, ID: r.ID, Point: r.Point, Dataset: r.Dataset, Metric: r.Metric, GPUs: r.GPUs,
-		Temperature: r.Temperature, Concurrency: r.Concurrency, Acceptance: r.Acceptance, Measure: r.Measure,
+		Temperature: r.Temperature, Concurrency: r.Concurrency, Repeat: r.Repeat, Warmup: r.Warmup, Acceptance: r.Acceptance, Measure: r.Measure,
 		Postprocess: r.Postprocess, IgnoreEOS: r.IgnoreEOS, NoSpecStats: r.NoSpecStats, Seed: r.Seed,
 		Model: r.Model, Engine: r.Engine, EngineVersion: r.EngineVersion,
 		Before: r.Before, After: r.After, Shard: r.Shard, Shards: r.Shards, Attribution: r.Attribution,
@@ -91,7 +93,7 @@ func (r *Run) UnmarshalJSON(b []byte) error {
 	}
 	*r = Run{
 		ID: w.ID, Point: w.Point, Dataset: w.Dataset, Metric: w.Metric, GPUs: w.GPUs,
-		Temperature: w.Temperature, Concurrency: w.Concurrency, Acceptance: w.Acceptance, Measure: w.Measure,
+		Temperature: w.Temperature, Concurrency: w.Concurrency, Repeat: w.Repeat, Warmup: w.Warmup, Acceptance: w.Acceptance, Measure: w.Measure,
 		Postprocess: w.Postprocess, IgnoreEOS: w.IgnoreEOS, NoSpecStats: w.NoSpecStats, Seed: w.Seed,
 		Model: w.Model, Engine: w.Engine, EngineVersion: w.EngineVersion,
 		Before: w.Before, After: w.After, Shard: w.Shard, Shards: w.Shards, Attribution: w.Attribution,

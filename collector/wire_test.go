@@ -120,7 +120,7 @@ func TestRunRoundTrip(t *testing.T) {
 		}
 		want := Run{
 			ID: text("id"), Point: text("point"), Dataset: text("data"), Metric: Metric(text("metric")), GPUs: rapid.Int().Draw(t, "gpus"),
-			Temperature: number.Draw(t, "temp"), Concurrency: rapid.Int().Draw(t, "c"), Acceptance: text("acc"), Measure: text("m"),
+			Temperature: number.Draw(t, "temp"), Concurrency: rapid.Int().Draw(t, "c"), Repeat: Repeat(rapid.IntRange(0, maxRepeats-1).Draw(t, "repeat")), Warmup: rapid.IntRange(0, 1000).Draw(t, "warmup"), Acceptance: text("acc"), Measure: text("m"),
 			Postprocess: text("post"), IgnoreEOS: rapid.Bool().Draw(t, "eos"), NoSpecStats: rapid.Bool().Draw(t, "nospec"), Seed: rapid.Int64().Draw(t, "seed"),
 			Model: text("model"), Engine: text("engine"), EngineVersion: text("version"), Before: counters(), After: counters(),
 		}

@@ -55,7 +55,7 @@ func (e *clientErrors) print(w io.Writer) {
 func byClient(point collector.Point, log map[string]truth) []clientErrors {
 	ours := clientErrors{name: "spectap"}
 	for _, r := range point.Records {
-		if n := len(r.Chunks); n > 1 && r.UpstreamWritten.Known {
+		if n := len(r.Chunks); r.SetApart != collector.ApartWarmup && n > 1 && r.UpstreamWritten.Known {
 			ours.add(durations{
 				(r.Chunks[0].At - r.UpstreamWritten.Offset).Seconds(),
 				(r.Chunks[n-1].At - r.Chunks[0].At).Seconds(),
