@@ -5,6 +5,8 @@ import (
 	"maps"
 	"math"
 	"slices"
+
+	"spectap/collector/estimate"
 )
 
 // The limits above which a warning is given.
@@ -54,27 +56,28 @@ func (p Point) viewAL(convs []Conversation) (ViewAL, error) {
 		return ViewAL{}, err
 	}
 	counted := averaged(p.Run.Metric, convs)
-	values, weights := ConversationALs(p.Run.Metric, counted), make([]float64, len(counted))
-	for i, c := range counted {
-		weights[i] = 1
+	parts := make([]estimate.Part, len(counted))
+	for i, value := range ConversationALs(p.Run.Metric, counted) {
+		parts[i] = estimate.Part{Num: value, Den: 1}
 		if p.Run.Metric != MetricAcceptanceRate {
 			continue
 		}
-		weights[i], values[i] = float64(len(c.Turns)), 0
-		for t := range c.Turns {
-			sum, n := pool(c.Turns[t : t+1])
-			values[i] += float64(sum) / float64(n) / weights[i]
+		turns := counted[i].Turns
+		parts[i] = estimate.Part{Den: float64(len(turns))}
+		for t := range turns {
+			sum, n := pool(turns[t : t+1])
+			parts[i].Num += float64(sum) / float64(n)
 		}
 	}
 	v := ViewAL{AverageAL: average, Conversations: len(convs)}
-	interval := BootstrapMean(values, weights, p.Run.Seed)
+	interval := estimate.Ratio(parts, p.Run.Seed)
 	if !interval.Known {
 		v.NoInterval = interval.Reason
 		return v, nil
 	}
 	v.Interval = &IntervalFigure{
-		Low: interval.Low, High: interval.High, Level: bootstrapLevel,
-		Method: bootstrapMethod, Resamples: bootstrapResamples, Seed: p.Run.Seed,
+		Low: interval.Low, High: interval.High, Level: estimate.Level,
+		Method: estimate.Method, Resamples: estimate.Resamples, Seed: p.Run.Seed,
 	}
 	return v, nil
 }

@@ -1,6 +1,6 @@
 // Package collector holds the Record of one request and every number that is
-// made from Records. It imports the standard library only, reads no clock and
-// opens no socket: a Record goes in, a figure or the text of a file comes out.
+// made from Records. It imports the standard library and estimate only, reads no
+// clock and opens no socket: a Record goes in, a figure or the text of a file comes out.
 //
 // Start with Record, then Point (a Run and its Records) and Point.Write, which
 // makes all files of a point.

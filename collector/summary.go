@@ -1,5 +1,7 @@
 package collector
 
+import "spectap/collector/estimate"
+
 // The verdicts of a point's self-audit (Summary.Audit).
 const (
 	AuditExact   = "exact"        // our sums equal the differences of the server's counters, as far as blocks came
@@ -9,12 +11,7 @@ const (
 )
 
 // Interval is a confidence interval of an average, or the reason why there is none.
-type Interval struct {
-	Low    float64 `json:"low"`
-	High   float64 `json:"high"`
-	Known  bool    `json:"known"`
-	Reason string  `json:"reason,omitempty"` // why there is none
-}
+type Interval = estimate.Interval
 
 // Summary is one row of a sweep's table and of sweep.json.
 type Summary struct {

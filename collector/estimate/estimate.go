@@ -1,0 +1,45 @@
+// Package estimate makes the intervals of all figures. It is pure: it imports the
+// standard library only, reads no clock, and gives the same interval for the same
+// numbers and seed. All intervals are of 95 %.
+//
+// Start with Part and Ratio: a figure is a ratio of sums over conversations, and
+// an interval says where it would be had other conversations of the same kind been
+// asked. RatioOfRuns adds what differs when a point is run again. Difference and
+// Quotient compare two settings that were asked the same conversations. Requests
+// within a limit are Share's, quantiles are QuantileBounds', and what has no
+// conversations to draw from (the throughput of a point) is MeanOfBlocks'.
+//
+// What is assumed: conversations are independent of each other and asked from one
+// population, turns of one conversation may depend on each other as they like, and
+// runs differ by a shift of their own. One run says nothing about the next one:
+// its interval is of this run only.
+package estimate
+
+// Interval is a confidence interval of a figure, or the reason why there is none.
+type Interval struct {
+	Low    float64 `json:"low"`
+	High   float64 `json:"high"`
+	Known  bool    `json:"known"`
+	Reason string  `json:"reason,omitempty"` // why there is none
+}
+
+// Part is what one conversation gives to a ratio sum(Num) / sum(Den). A mean over
+// conversations has the value and 1. A conversation that a run lacks is Part{}.
+type Part struct{ Num, Den float64 }
+
+// What the intervals are made with, so that they can be made again.
+const (
+	Level     = 0.95
+	Resamples = 10000
+	Method    = "bca bootstrap over conversations, jackknife acceleration"
+)
+
+// The reasons why there is no interval, besides those that name a number.
+const (
+	tooFew   = "fewer than two conversations"
+	allEqual = "all conversations have the same value"
+	oneSided = "all resamples lie on one side of the mean"
+)
+
+// unknown is an Interval that says why it is none.
+func unknown(reason string) Interval { return Interval{Reason: reason} }

@@ -1,0 +1,119 @@
+package estimate
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+)
+
+// MeanOfBlocks gives Student's t interval of the mean of values that are
+// independent of each other, each of about the same size: one for each repeat of
+// a point, or one for each block of time that is longer than a request.
+func MeanOfBlocks(values []float64) Interval {
+	n := float64(len(values))
+	if n < 2 {
+		return unknown("fewer than two blocks")
+	}
+	m := mean(values)
+	half := studentQuantile((1+Level)/2, n-1) * math.Sqrt(variance(values)/n)
+	if same(values) {
+		return unknown("all blocks have the same value")
+	}
+	return Interval{Low: m - half, High: m + half, Known: true}
+}
+
+// QuantileBounds gives the interval of the q quantile from the values themselves,
+// in ascending order: with X the number of n values below the quantile, which is
+// binomial whatever the distribution, the bounds are the l-th and the u-th
+// smallest value where
+//
+//	P(X < l) <= 0.025, l as large as can be, and P(X >= u) <= 0.025, u as small as can be
+//
+// Where l would be 0 or u above n, n is too small. Values are taken as independent
+// of each other. Source: David and Nagaraja, Order Statistics, 7.1.
+func QuantileBounds(sorted []float64, q float64) Interval {
+	n, tail := len(sorted), (1-Level)/2
+	low := 0
+	for low < n && binomialCDF(low, n, q) <= tail {
+		low++
+	}
+	high := low
+	for high <= n && 1-binomialCDF(high-1, n, q) > tail {
+		high++
+	}
+	if low < 1 || high > n {
+		return unknown(fmt.Sprintf("n = %d is too few for p%s", n, strconv.FormatFloat(100*q, 'g', 6, 64)))
+	}
+	return Interval{Low: sorted[low-1], High: sorted[high-1], Known: true}
+}
+
+// Share gives the interval of a share of requests, sum(Num) / sum(Den), where Num
+// counts a conversation's hits and Den its requests. It is Clopper and Pearson's
+// for the number of independent requests that are worth as much as these: with p
+// the share, N requests and V the variance of p over conversations,
+//
+//	N' = p (1 - p) / V, at most N;  the bounds are beta quantiles of N' p and N' (1 - p)
+//
+// V and p are those with one more conversation, all of whose requests went the
+// rarer way: so a share of 0 or 1 has an interval too, and is worth no more than
+// its conversations. Source: Korn and Graubard, Confidence Intervals for
+// Proportions With Small Expected Number of Positive Counts, 1998.
+func Share(hits []Part, seed int64) Interval {
+	low, high, reason := shareBounds(hits, (1-Level)/2)
+	if reason != "" {
+		return unknown(reason)
+	}
+	return Interval{Low: low, High: high, Known: true}
+}
+
+// ShareAtLeast gives the bound above which the share is with 95 % confidence. Its
+// Interval ends at 1.
+func ShareAtLeast(hits []Part, seed int64) Interval {
+	low, _, reason := shareBounds(hits, 1-Level)
+	if reason != "" {
+		return unknown(reason)
+	}
+	return Interval{Low: low, High: 1, Known: true}
+}
+
+// shareBounds are the bounds that the share passes with the chance tail each.
+func shareBounds(hits []Part, tail float64) (low, high float64, reason string) {
+	var all Part
+	clusters := 0
+	for _, h := range hits {
+		all.Num, all.Den = all.Num+h.Num, all.Den+h.Den
+		if h.Den > 0 {
+			clusters++
+		}
+	}
+	if clusters < 2 {
+		return 0, 0, tooFew
+	}
+	n := worth(hits, all, float64(clusters))
+	yes := n * all.Num / all.Den
+	no := n - yes
+	low, high = 0, 1
+	if yes > 0 {
+		low = betaQuantile(tail, yes, no+1)
+	}
+	if no > 0 {
+		high = betaQuantile(1-tail, yes+1, no)
+	}
+	return low, high, ""
+}
+
+// worth is N' of Share.
+func worth(hits []Part, all Part, clusters float64) float64 {
+	more := Part{Den: all.Den / clusters}
+	if all.Num < all.Den/2 {
+		more.Num = more.Den
+	}
+	total := Part{all.Num + more.Num, all.Den + more.Den}
+	p, squares := total.Num/total.Den, 0.0
+	for _, h := range append([]Part{more}, hits...) {
+		d := h.Num - float64(p*h.Den)
+		squares += float64(d * d)
+	}
+	v := squares * (clusters + 1) / clusters / (total.Den * total.Den)
+	return min(all.Den, p*(1-p)/v*all.Den/total.Den)
+}
