@@ -49,6 +49,7 @@ type measuredTurn struct {
 	rec            *Record
 	client, server TurnLengths
 	times          []float64
+	intended       float64 // when it was to begin, on the axis of times; times[0] in a closed loop
 }
 
 type measuredConversation struct {
@@ -122,6 +123,7 @@ func (p Point) selected() selection {
 				s.failures = append(s.failures, *failure)
 				continue
 			}
+			turn.intended = p.intended(i, c.turns, turn, epoch)
 			c.turns = append(c.turns, turn)
 		}
 		if len(s.failures) == before {

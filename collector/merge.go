@@ -45,6 +45,7 @@ func sameShardPlan(a, b Run) error {
 		{"questions", a.Shard.Questions, b.Shard.Questions}, {"number of questions", len(a.Questions), len(b.Questions)},
 		{"temperature", a.Temperature, b.Temperature}, {"concurrency", a.Concurrency, b.Concurrency},
 		{"repeat", a.Repeat.Number(), b.Repeat.Number()}, {"warmup", a.Warmup, b.Warmup},
+		{"request rate", a.requestRate(), b.requestRate()}, {"baseline", a.Baseline, b.Baseline},
 		{"num_gpus", a.GPUs, b.GPUs}, {"measure", a.Measure, b.Measure}, {"acceptance", a.Acceptance, b.Acceptance},
 		{"postprocess", a.Postprocess, b.Postprocess}, {"ignore_eos", a.IgnoreEOS, b.IgnoreEOS},
 		{"no_spec_stats", a.NoSpecStats, b.NoSpecStats}, {"bootstrap_seed", a.Seed, b.Seed},

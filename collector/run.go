@@ -39,14 +39,16 @@ type Run struct {
 	Questions   []Question // in the order in which they were asked
 	GPUs        int        // divisor of Output TPS/gpu
 	Temperature float64
-	Concurrency int
-	Repeat      Repeat // which run of the point, from 0
-	Warmup      int    // conversations that were asked before the point, by all shards together; their Records are set apart
-	Acceptance  string // ViewClient or ViewServer
-	Measure     string // "usage" or "tokens"
-	Postprocess string // "base" or "gptoss"
+	Concurrency int       // conversations at a time; 0 in an open loop, and where nobody said
+	Schedule    *Schedule // of an open loop, whose points are "t0_q20"; nil: closed, the next conversation begins when one ends
+	Repeat      Repeat    // which run of the point, from 0
+	Warmup      int       // conversations that were asked before the point, by all shards together; their Records are set apart
+	Acceptance  string    // ViewClient or ViewServer
+	Measure     string    // "usage" or "tokens"
+	Postprocess string    // "base" or "gptoss"
 	IgnoreEOS   bool
 	NoSpecStats bool  // the server was swept without per-request statistics
+	Baseline    bool  // the server does not speculate: times alone are measured, there is no acceptance
 	Seed        int64 // of the resamples
 
 	Model         string

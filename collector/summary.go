@@ -17,10 +17,12 @@ type Interval = estimate.Interval
 type Summary struct {
 	Point         string         `json:"point"`
 	Temperature   float64        `json:"temperature"`
-	Concurrency   int            `json:"concurrency"`
-	Repeat        Repeat         `json:"repeat"`        // which run of the point, from 1 in files
-	Conversations int            `json:"conversations"` // measured
-	Requests      int            `json:"requests"`      // measured
+	Concurrency   int            `json:"concurrency"`            // 0 in an open loop
+	RequestRate   float64        `json:"request_rate,omitempty"` // of an open loop: conversations per second
+	Baseline      bool           `json:"baseline,omitempty"`     // the server does not speculate: there is no acceptance
+	Repeat        Repeat         `json:"repeat"`                 // which run of the point, from 1 in files
+	Conversations int            `json:"conversations"`          // measured
+	Requests      int            `json:"requests"`               // measured
 	Failed        int            `json:"failed_requests"`
 	LeftOut       map[string]int `json:"left_out_by_reason,omitempty"` // requests and conversations that are in no figure
 	Incomplete    bool           `json:"incomplete"`                   // conversations were left out, or requests are of nobody's
@@ -52,6 +54,7 @@ func (s Summary) ViewsWarning() string { return viewsWarning(s.ServerAL, s.Clien
 func (p Point) summary(s selection, spec Speculation, t TimingResult) Summary {
 	row := Summary{
 		Point: p.Run.Point, Temperature: p.Run.Temperature, Concurrency: p.Run.Concurrency, Repeat: p.Run.Repeat,
+		RequestRate: p.Run.requestRate(), Baseline: p.Run.Baseline,
 		Conversations: len(s.convs), LeftOut: spec.LeftOut, Incomplete: !s.whole(),
 		View: spec.View, AverageAL: spec.Client.AverageAL,
 		ClientAL: spec.Client.AverageAL, ClientALInterval: spec.Client.interval(),

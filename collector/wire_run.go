@@ -39,6 +39,7 @@ type wireRun struct {
 	GPUs          int             `json:"gpus"`
 	Temperature   float64         `json:"temperature"`
 	Concurrency   int             `json:"concurrency"`
+	Schedule      *Schedule       `json:"schedule,omitempty"`
 	Repeat        Repeat          `json:"repeat,omitzero"` // from 1; absent: 1
 	Warmup        int             `json:"warmup_conversations,omitempty"`
 	Acceptance    string          `json:"acceptance_view"`
@@ -46,6 +47,7 @@ type wireRun struct {
 	Postprocess   string          `json:"postprocess"`
 	IgnoreEOS     bool            `json:"ignore_eos"`
 	NoSpecStats   bool            `json:"no_spec_stats"`
+	Baseline      bool            `json:"baseline,omitempty"`
 	Seed          int64           `json:"seed"`
 	Model         string          `json:"model"`
 	Engine        string          `json:"engine"`
@@ -66,6 +68,7 @@ func (r Run) MarshalJSON() ([]byte, error) {
 		Temperature: r.Temperature, Concurrency: r.Concurrency, Repeat: r.Repeat, Warmup: r.Warmup, Acceptance: r.Acceptance, Measure: r.Measure,
 		Postprocess: r.Postprocess, IgnoreEOS: r.IgnoreEOS, NoSpecStats: r.NoSpecStats, Seed: r.Seed,
 		Model: r.Model, Engine: r.Engine, EngineVersion: r.EngineVersion,
+		Schedule: r.Schedule, Baseline: r.Baseline,
 		Before: r.Before, After: r.After, Shard: r.Shard, Shards: r.Shards, Attribution: r.Attribution,
 	}
 	if r.Configuration != nil {
@@ -96,6 +99,7 @@ func (r *Run) UnmarshalJSON(b []byte) error {
 		Temperature: w.Temperature, Concurrency: w.Concurrency, Repeat: w.Repeat, Warmup: w.Warmup, Acceptance: w.Acceptance, Measure: w.Measure,
 		Postprocess: w.Postprocess, IgnoreEOS: w.IgnoreEOS, NoSpecStats: w.NoSpecStats, Seed: w.Seed,
 		Model: w.Model, Engine: w.Engine, EngineVersion: w.EngineVersion,
+		Schedule: w.Schedule, Baseline: w.Baseline,
 		Before: w.Before, After: w.After, Shard: w.Shard, Shards: w.Shards, Attribution: w.Attribution,
 	}
 	if err := r.checkShards(); err != nil {
