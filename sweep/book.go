@@ -45,6 +45,7 @@ type bookPlan struct {
 	Conversations int              `json:"conversations"`
 	Requests      int              `json:"requests_per_point"`
 	Points        []string         `json:"points"`
+	Warmup        int              `json:"warmup_conversations,omitempty"` // before each point, of all shards together
 	TopP          float64          `json:"top_p"`
 	TopK          int              `json:"top_k"`
 	OutputLength  int              `json:"output_length_tokens"`
@@ -87,7 +88,7 @@ func (s *Sweep) newBook(srv server) *book {
 			Conversations: s.Plan.Conversations(), Requests: s.Plan.Turns(), TopP: s.Plan.TopP, TopK: s.Plan.TopK,
 			OutputLength: cfg.OutputLength, GPUs: cfg.GPUs, Postprocess: cfg.Postprocess, IgnoreEOS: cfg.IgnoreEOS,
 			Completions: cfg.Completions, Measure: cfg.Measure, Acceptance: cfg.Acceptance, NoSpecStats: cfg.NoSpecStats, Driver: s.driverName(),
-			CacheSalt: !cfg.NoCacheSalt && srv.engine == engineVLLM,
+			Warmup: cfg.Warmup, CacheSalt: !cfg.NoCacheSalt && srv.engine == engineVLLM,
 		},
 		Server: bookServer{URL: collector.StripUserinfo(cfg.URL), Model: srv.model, Engine: srv.engine, Version: srv.version, Card: srv.card},
 	}}

@@ -44,6 +44,7 @@ type Config struct {
 	RuntimeParams string   // YAML file, or ""
 	Temperatures  []string // as typed; none: the YAML's, else 0
 	Concurrency   []string // as typed; none: 1
+	Warmup        int      // conversations that are asked before each point, in no figure
 	OutputLength  int      // most tokens of a turn; 0: 4096
 	TopP          *float64 // nil: the YAML's, else 1
 	TopK          *int     // nil: the YAML's, else 0 (off)
@@ -144,6 +145,9 @@ func (c Config) check() []error {
 	}
 	if c.TopK != nil && *c.TopK < -1 {
 		add("cannot use --top_k %d: want 0 (off) or a positive number", *c.TopK)
+	}
+	if err := c.checkWarmup(); err != nil {
+		errs = append(errs, err)
 	}
 	if c.Wait < 0 {
 		add("cannot use --wait %v: want 0 or more", c.Wait)

@@ -117,6 +117,9 @@ func (s *Sweep) extra(srv server, t template) collector.Object {
 	o.Set("per_request_statistics", !cfg.NoSpecStats)
 	o.Set("include_stop_str_in_output", cfg.IncludeStop)
 	o.Set("cache_salt", t.cacheSalt != "")
+	if cfg.Warmup > 0 {
+		o.Set("warmup_conversations", cfg.Warmup)
+	}
 	if cfg.SamplingSeed != nil {
 		o.Set("sampling_seed", int(*cfg.SamplingSeed))
 	}

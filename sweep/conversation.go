@@ -21,10 +21,12 @@ type failedRequest struct {
 
 // load asks the conversations of one point, or follows another program that does.
 type load struct {
-	sweep    *Sweep
-	template template
-	point    PlannedPoint
-	keep     func(*collector.Record) // called for each Record, from many goroutines
+	sweep     *Sweep
+	template  template
+	point     PlannedPoint
+	questions []collector.Question
+	warmup    bool                    // the conversations are no part of the point
+	keep      func(*collector.Record) // called for each Record, from many goroutines
 
 	mu     sync.Mutex
 	failed []failedRequest
@@ -38,7 +40,7 @@ func (l *load) run(ctx context.Context) {
 	permits := make(chan struct{}, l.point.Own)
 	var all sync.WaitGroup
 	defer all.Wait()
-	for i, q := range l.sweep.Plan.Questions {
+	for i, q := range l.questions {
 		if q.NotAsked {
 			continue
 		}
@@ -56,7 +58,7 @@ func (l *load) run(ctx context.Context) {
 
 // converse asks the turns of one conversation; a failed turn ends it.
 func (l *load) converse(ctx context.Context, i int) {
-	q := l.sweep.Plan.Questions[i]
+	q := l.questions[i]
 	var history []message
 	if q.System != "" {
 		history = append(history, message{"system", q.System})
@@ -87,15 +89,31 @@ func (l *load) converse(ctx context.Context, i int) {
 }
 
 func (l *load) labels(i, turn int) collector.Labels {
-	q := l.sweep.Plan.Questions[i]
-	return collector.Labels{
+	q := l.questions[i]
+	labels := collector.Labels{
 		Run: l.sweep.runID, Point: l.point.Name, Conversation: strconv.Itoa(i),
 		Question: questionText(q.ID), Category: q.Category, Turn: turn, HasTurn: true,
 	}
+	if l.warmup {
+		labels.Point = collector.ApartWarmup
+	}
+	return labels
 }
 
 func (l *load) requestID(i, turn int) string {
-	return l.sweep.runID + "-" + l.point.Name + "-" + strconv.Itoa(i) + "-" + strconv.Itoa(turn)
+	id := l.sweep.runID + "-" + l.point.Name + "-"
+	if l.warmup {
+		id += "warmup-"
+	}
+	return id + strconv.Itoa(i) + "-" + strconv.Itoa(turn)
+}
+
+// failedText is the log's message about a failed request.
+func (l *load) failedText() string {
+	if l.warmup {
+		return "request of the warm-up failed"
+	}
+	return "request failed"
 }
 
 // fail notes a failed request, unless the sweep is being stopped.
@@ -103,13 +121,13 @@ func (l *load) fail(ctx context.Context, i, turn int, a asked, err error) {
 	if ctx.Err() != nil {
 		return
 	}
-	f := failedRequest{Conversation: i, Question: questionText(l.sweep.Plan.Questions[i].ID), Turn: turn, RequestID: a.id, Status: a.status, Error: err.Error()}
+	f := failedRequest{Conversation: i, Question: questionText(l.questions[i].ID), Turn: turn, RequestID: a.id, Status: a.status, Error: err.Error()}
 	if a.rec != nil {
 		f.Kind = a.rec.ErrorKind
 	}
 	l.sweep.progress.aside(func() {
 		l.sweep.Log.Warn().Str("point", l.point.Name).Int("conversation", i).Int("turn", turn).Int("status", a.status).
-			Str("x_request_id", a.id).Err(err).Msg("request failed")
+			Str("x_request_id", a.id).Err(err).Msg(l.failedText())
 	})
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -19,6 +19,9 @@ func (p *Plan) Describe(w io.Writer) error {
 	if p.Shard.divided() {
 		e.printf("shard        %s of %d conversations\n", p.Shard, len(p.Questions))
 	}
+	if n := p.Config.Warmup; n > 0 {
+		e.printf("warm-up      %d conversations before each point, in no figure\n", n)
+	}
 	e.printf("sampling     top_p %v, top_k %d, at most %d tokens a turn\n", p.TopP, p.TopK, p.Config.OutputLength)
 	e.printf("driver       %s\n", p.Config.Driver)
 	e.printf("measure      %s, acceptance %s, %d GPUs\n", p.Config.Measure, p.Config.Acceptance, p.Config.GPUs)

@@ -27,7 +27,7 @@ type pointResult struct {
 // ends the sweep (ctx cancelled, a disk that fails); a request that fails only
 // sets the point aside.
 func (s *Sweep) runPoint(ctx context.Context, srv server, point PlannedPoint, b before) (pointResult, error) {
-	s.progress.point(point.Name, s.Plan.Turns())
+	s.progress.point()
 	files, err := newPointFiles(s.Plan.Config.SaveDir, point.Name, s.Plan.Config.KeepTexts)
 	if err != nil {
 		return pointResult{}, err
@@ -45,7 +45,14 @@ func (s *Sweep) runPoint(ctx context.Context, srv server, point PlannedPoint, b 
 		kept.add(r)
 		files.emit(r)
 	}
-	l := &load{sweep: s, template: t, point: point, keep: func(r *collector.Record) {
+	warm := s.warmUp(ctx, srv, point, files.emit)
+	if run.Shard != nil {
+		kept.all = append(kept.all, warm.records...)
+	} else if len(warm.records) > 0 {
+		run.Before = s.settledCounters(ctx, srv.engine, run.Before, warm.finished())
+	}
+	s.progress.stage(point.Name, s.Plan.Turns())
+	l := &load{sweep: s, template: t, point: point, questions: s.Plan.Questions, keep: func(r *collector.Record) {
 		kept.add(r)
 		files.emit(r)
 	}}
@@ -56,6 +63,7 @@ func (s *Sweep) runPoint(ctx context.Context, srv server, point PlannedPoint, b 
 	if err != nil {
 		return pointResult{}, files.discard(err)
 	}
+	o.warnings = append(warm.warnings(), o.warnings...)
 	run.After = s.settledCounters(ctx, srv.engine, run.Before, kept.finished())
 	return s.closePoint(files, run, l, o, kept.all)
 }
@@ -178,6 +186,6 @@ func (s *Sweep) describe(srv server, point PlannedPoint) collector.Run {
 		GPUs: cfg.GPUs, Temperature: point.Temperature, Concurrency: point.Concurrency,
 		Acceptance: cfg.Acceptance, Measure: cfg.Measure, Postprocess: cfg.Postprocess,
 		IgnoreEOS: cfg.IgnoreEOS, NoSpecStats: cfg.NoSpecStats, Seed: cfg.Seed,
-		Model: srv.model, Engine: srv.engine, EngineVersion: srv.version, Shard: s.shardOf(point),
+		Model: srv.model, Engine: srv.engine, EngineVersion: srv.version, Shard: s.shardOf(point), Warmup: cfg.Warmup,
 	}
 }

@@ -67,12 +67,18 @@ func (p *progress) start() (stop func()) {
 	}
 }
 
-// point begins a point.
-func (p *progress) point(name string, total int) {
+// point counts a point that begins.
+func (p *progress) point() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.nth++
+}
+
+// stage begins the requests of a point, or those before it.
+func (p *progress) stage(name string, total int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.name, p.total, p.since = name, total, p.now()
-	p.nth++
 	p.done, p.failed, p.inFlight = 0, 0, 0
 }
 

@@ -51,7 +51,8 @@ func TestProgress(t *testing.T) {
 		var b strings.Builder
 		p := newProgress(&b, terminal, func() time.Time { return clock })
 		p.points = 2
-		p.point("t0_c8", 160)
+		p.point()
+		p.stage("t0_c8", 160)
 		p.show()
 		p.aside(func() { b.WriteString("request failed\n") })
 		for i := range 40 {

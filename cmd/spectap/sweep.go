@@ -61,6 +61,7 @@ func (f *sweepFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&c.RuntimeParams, "runtime_params", "", "specdec_bench's YAML file: sampling_kwargs, chat_template_args, dataset_kwargs")
 	addList(flags, &f.temperature, "temperature", "temperatures, for example 0 1 (default 0)")
 	addList(flags, &f.concurrency, "concurrency", "conversations at a time, for example 1 8 32 (default 1)")
+	flags.IntVar(&c.Warmup, "warmup", 0, "conversations to ask before each point, at its concurrency; their records are set apart and in no figure")
 	flags.IntVar(&c.OutputLength, "output_length", 4096, "most tokens a turn")
 	flags.Float64Var(&f.topP, "top_p", 1, "top_p of every request")
 	flags.IntVar(&f.topK, "top_k", 0, "top_k of every request; 0 is off")

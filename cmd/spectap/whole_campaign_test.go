@@ -1,0 +1,81 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"spectap/collector"
+)
+
+// A warm-up is in the records and in nothing that is made of them: figures are the
+// engine's log's, the audit is exact, and its requests can be taken out of the file.
+func TestWarmupIsApart(t *testing.T) {
+	url, truth := serveEngine(t, fastEngine())
+	dir, again := t.TempDir(), filepath.Join(t.TempDir(), "again")
+	mustSpectap(t, 0, "sweep", "--url", url, "--mtbench", writeQuestions(t, 6), "--concurrency", "2", "4", "--warmup", "4", "--output_length", "32", "--keep_texts", "--save_dir", dir)
+	for _, point := range []string{"t0_c2", "t0_c4"} {
+		records := filepath.Join(dir, point, "records.jsonl")
+		mustSpectap(t, 0, "check", "--truth", truth, records)
+		var spec struct {
+			Audit   collector.Audit `json:"self_audit"`
+			LeftOut map[string]int  `json:"left_out_by_reason"`
+		}
+		readJSON(t, filepath.Join(dir, point, "speculation.json"), &spec)
+		if spec.Audit.Verdict != collector.AuditExact || spec.Audit.Sums[0].Ours != 12 || spec.Audit.Generation.Ours != spec.Audit.Generation.Server || len(spec.LeftOut) != 0 {
+			t.Errorf("%s: got audit %+v, left out %v; want the 12 requests of the point alone", point, spec.Audit, spec.LeftOut)
+		}
+		text, err := os.ReadFile(records)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var without []byte
+		apart := 0
+		for line := range bytes.Lines(text) {
+			if bytes.Contains(line, []byte(`"set_apart":"warmup"`)) {
+				apart++
+				continue
+			}
+			without = append(without, line...)
+		}
+		stripped := filepath.Join(t.TempDir(), "records.jsonl")
+		if err := os.WriteFile(stripped, without, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		mustSpectap(t, 0, "collect", stripped, "--save_dir", filepath.Join(again, point))
+		if apart != 8 {
+			t.Errorf("%s: got %d requests of the warm-up, want 8", point, apart)
+		}
+		sameFiles(t, filepath.Join(again, point), filepath.Join(dir, point), "acceptance_rate.json", "timing.json", "speculation.json", "mtbench_responses.jsonl", "configuration.json")
+	}
+}
+
+// Warm-ups of shards leave the merged point's audit whole.
+func TestWarmupOfShards(t *testing.T) {
+	url, _ := serveEngine(t, fastEngine())
+	dir, merged := t.TempDir(), t.TempDir()
+	sweepShards(t, 2, "--url", url, "--mtbench", writeQuestions(t, 6), "--concurrency", "4", "--warmup", "3", "--output_length", "32", "--save_dir", dir)
+	mustSpectap(t, 0, "collect", dir, "--save_dir", merged)
+	var spec struct {
+		Audit json.RawMessage `json:"self_audit"`
+	}
+	readJSON(t, filepath.Join(merged, "t0_c4", "speculation.json"), &spec)
+	if !bytes.Contains(spec.Audit, []byte(`"verdict": "exact"`)) {
+		t.Errorf("got audit %s, want an exact one", spec.Audit)
+	}
+}
+
+// AIPerf's points are warmed up by us: it asks, and exports, the point's own requests alone.
+func TestWarmupBeforeAIPerf(t *testing.T) {
+	server, truth := serveEngine(t, fastEngine())
+	dir := t.TempDir()
+	mustSpectap(t, 0, aiperfArguments(t, server, "", "--mtbench", writeQuestions(t, 4), "--concurrency", "2", "--warmup", "3", "--save_dir", dir)...)
+	checkCross(t, filepath.Join(dir, "t0_c2"), 8)
+	mustSpectap(t, 0, "check", "--truth", truth, filepath.Join(dir, "t0_c2", "records.jsonl"))
+	text, err := os.ReadFile(filepath.Join(dir, "t0_c2", "records.jsonl"))
+	if n := bytes.Count(text, []byte(`"set_apart":"warmup"`)); err != nil || n != 6 {
+		t.Errorf("got %d requests of the warm-up, want 6 (%v)", n, err)
+	}
+}
