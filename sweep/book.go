@@ -45,6 +45,7 @@ type bookPlan struct {
 	Conversations int              `json:"conversations"`
 	Requests      int              `json:"requests_per_point"`
 	Points        []string         `json:"points"`
+	Repeats       int              `json:"repeats,omitempty"`              // runs of each point, where there are several
 	Warmup        int              `json:"warmup_conversations,omitempty"` // before each point, of all shards together
 	TopP          float64          `json:"top_p"`
 	TopK          int              `json:"top_k"`
@@ -92,6 +93,9 @@ func (s *Sweep) newBook(srv server) *book {
 		},
 		Server: bookServer{URL: collector.StripUserinfo(cfg.URL), Model: srv.model, Engine: srv.engine, Version: srv.version, Card: srv.card},
 	}}
+	if cfg.Repeats > 1 {
+		b.head.Plan.Repeats = cfg.Repeats
+	}
 	if s.Plan.Shard.divided() {
 		b.head.Plan.Shard = s.Plan.Shard.String()
 	}
@@ -128,6 +132,7 @@ func (b *book) add(done pointResult) error {
 		row.Summary = collector.Summary{Requests: f.Requests, Failed: f.FailedRequests}
 	}
 	row.Point, row.Temperature, row.Concurrency = done.point.Name, done.point.Temperature, done.point.Concurrency
+	row.Repeat = done.point.Repeat
 	b.rows = append(slices.DeleteFunc(b.rows, func(r bookRow) bool { return r.Point == row.Point }), row)
 	text, err := json.MarshalIndent(struct {
 		bookHead
@@ -149,7 +154,7 @@ func (b *book) csv() []byte {
 	_ = w.Write([]string{"run", "point", "state", "temperature", "concurrency", "conversations", "requests", "failed_requests",
 		"average_al", "acceptance_view", "client_average_al", "server_average_al", "output_tokens_per_second",
 		"output_tokens_per_second_per_gpu", "decode_tokens_per_second_per_user", "ttft_mean_s", "ttft_p50_s",
-		"blocks_came", "blocks_expected", "audit"}) // a buffer takes all
+		"blocks_came", "blocks_expected", "audit", "repeat"}) // a buffer takes all
 	for _, r := range b.rows {
 		f := func(v float64) string {
 			if r.State != "complete" {
@@ -159,7 +164,7 @@ func (b *book) csv() []byte {
 		}
 		_ = w.Write([]string{r.Run, r.Point, r.State, shortest(r.Temperature), strconv.Itoa(r.Concurrency), strconv.Itoa(r.Conversations),
 			strconv.Itoa(r.Requests), strconv.Itoa(r.Failed), f(r.AverageAL), r.View, f(r.ClientAL), f(r.ServerAL), f(r.OutputTPS),
-			f(r.OutputTPSPerGPU), f(r.DecodeTPSPerUser), f(r.TTFTMean), f(r.TTFTP50), strconv.Itoa(r.BlocksCame), strconv.Itoa(r.BlocksExpected), r.Audit})
+			f(r.OutputTPSPerGPU), f(r.DecodeTPSPerUser), f(r.TTFTMean), f(r.TTFTP50), strconv.Itoa(r.BlocksCame), strconv.Itoa(r.BlocksExpected), r.Audit, strconv.Itoa(r.Repeat.Number())})
 	}
 	w.Flush()
 	return buf.Bytes()

@@ -45,6 +45,7 @@ type Config struct {
 	Temperatures  []string // as typed; none: the YAML's, else 0
 	Concurrency   []string // as typed; none: 1
 	Warmup        int      // conversations that are asked before each point, in no figure
+	Repeats       int      // runs of each point; 0: 1
 	OutputLength  int      // most tokens of a turn; 0: 4096
 	TopP          *float64 // nil: the YAML's, else 1
 	TopK          *int     // nil: the YAML's, else 0 (off)
@@ -52,7 +53,7 @@ type Config struct {
 	Completions   bool // last user text to /v1/completions, no template, no history
 	IncludeStop   bool // include_stop_str_in_output
 	NoCacheSalt   bool
-	SamplingSeed  *int64 // seed of every request; nil: none is sent
+	SamplingSeed  *int64 // seed of every request, one more in each repeat; nil: none is sent
 
 	Shard string // "0/3": this part of it alone; "": all
 	Host  string // this machine's name, kept with a shard: whose clock its times have
@@ -106,6 +107,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.OutputLength == 0 {
 		c.OutputLength = 4096
+	}
+	if c.Repeats == 0 {
+		c.Repeats = 1
 	}
 	if c.GPUs == 0 {
 		c.GPUs = 1

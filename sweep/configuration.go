@@ -30,6 +30,9 @@ func (s *Sweep) configuration(srv server, point PlannedPoint, t template, counte
 		c.SpecBench = optional(s.Plan.datasetPath)
 	}
 	c.Extra = s.extra(srv, t)
+	if cfg.Repeats > 1 {
+		c.Extra.Set("repeat", point.Repeat.Number())
+	}
 	if s.Plan.Shard.divided() {
 		c.Extra.Set("shard", s.Plan.Shard.String())
 		c.Extra.Set("shard_conversations", s.Plan.Conversations())
@@ -120,8 +123,8 @@ func (s *Sweep) extra(srv server, t template) collector.Object {
 	if cfg.Warmup > 0 {
 		o.Set("warmup_conversations", cfg.Warmup)
 	}
-	if cfg.SamplingSeed != nil {
-		o.Set("sampling_seed", int(*cfg.SamplingSeed))
+	if t.seed != nil {
+		o.Set("sampling_seed", int(*t.seed))
 	}
 	return o
 }

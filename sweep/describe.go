@@ -19,6 +19,9 @@ func (p *Plan) Describe(w io.Writer) error {
 	if p.Shard.divided() {
 		e.printf("shard        %s of %d conversations\n", p.Shard, len(p.Questions))
 	}
+	if n := p.Config.Repeats; n > 1 {
+		e.printf("repeats      %d runs of each point, all points once and then all again\n", n)
+	}
 	if n := p.Config.Warmup; n > 0 {
 		e.printf("warm-up      %d conversations before each point, in no figure\n", n)
 	}
@@ -34,7 +37,7 @@ func (p *Plan) Describe(w io.Writer) error {
 		if p.Shard.divided() {
 			of = fmt.Sprintf(" of %d", point.Concurrency)
 		}
-		e.printf("point        temperature %s, concurrency %d%s -> %s\n", shortest(point.Temperature), point.Own, of, where)
+		e.printf("point        temperature %s, concurrency %d%s%s -> %s\n", shortest(point.Temperature), point.Own, of, point.runText(), where)
 	}
 	for _, warning := range p.Warnings {
 		e.printf("warning      %s\n", warning)

@@ -32,10 +32,11 @@ type Plan struct {
 
 // PlannedPoint is one temperature at one concurrency.
 type PlannedPoint struct {
-	Name        string // "t0.6_c32", the name of its folder
+	Name        string // "t0.6_c32", the name of its folder; "t0.6_c32_r2" of its second run
 	Temperature float64
 	Concurrency int // of all shards together
 	Own         int // this sweep's part of it
+	Repeat      collector.Repeat
 }
 
 // NewPlan reads the files and checks everything that can be checked without
@@ -53,6 +54,7 @@ func NewPlan(cfg Config) (*Plan, error) {
 	p.Config, p.Warnings = cfg, slices.Clone(p.params.warnings)
 	p.TopP, p.TopK = sampling(cfg, p.params)
 	errs = append(errs, p.plotPoints()...)
+	errs = append(errs, p.repeatPoints())
 	errs = append(errs, p.loadQuestions())
 	if cfg.SaveDir != "" && cfg.Shard != "" { // of the folder above the shard's
 		errs = append(errs, checkNoRun(cfg.SaveDir)...)

@@ -168,7 +168,7 @@ func (s *Sweep) template(srv server, point PlannedPoint) template {
 	t := template{
 		engine: srv.engine, model: srv.model, temperature: point.Temperature,
 		topP: s.Plan.TopP, topK: s.Plan.TopK, maxTokens: cfg.OutputLength,
-		chatArgs: s.Plan.params.template, seed: cfg.SamplingSeed, completions: cfg.Completions,
+		chatArgs: s.Plan.params.template, seed: cfg.seedOf(point), completions: cfg.Completions,
 		ignoreEOS: cfg.IgnoreEOS, includeStop: cfg.IncludeStop,
 		countEvents: cfg.Measure == "tokens", insist: cfg.NoSpecStats,
 	}
@@ -183,7 +183,7 @@ func (s *Sweep) describe(srv server, point PlannedPoint) collector.Run {
 	cfg := s.Plan.Config
 	return collector.Run{
 		ID: s.runID, Point: point.Name, Dataset: s.Plan.Dataset, Metric: s.Plan.Metric, Questions: s.Plan.Questions,
-		GPUs: cfg.GPUs, Temperature: point.Temperature, Concurrency: point.Concurrency,
+		GPUs: cfg.GPUs, Temperature: point.Temperature, Concurrency: point.Concurrency, Repeat: point.Repeat,
 		Acceptance: cfg.Acceptance, Measure: cfg.Measure, Postprocess: cfg.Postprocess,
 		IgnoreEOS: cfg.IgnoreEOS, NoSpecStats: cfg.NoSpecStats, Seed: cfg.Seed,
 		Model: srv.model, Engine: srv.engine, EngineVersion: srv.version, Shard: s.shardOf(point), Warmup: cfg.Warmup,

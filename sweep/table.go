@@ -3,6 +3,7 @@ package sweep
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/jedib0t/go-pretty/v6/table"
@@ -12,25 +13,35 @@ import (
 )
 
 // Table prints the points of a sweep: complete ones, failed ones, and the names
-// of those that were not run; then the warnings.
+// of those that were not run; then the warnings. Several runs of a point stand side
+// by side and are numbered.
 func Table(w io.Writer, res Result) {
+	res.Summaries = byPoint(res.Summaries, func(s collector.Summary) (string, collector.Repeat) { return s.Point, s.Repeat })
+	row := func(r collector.Repeat, cells ...any) table.Row { return cells }
+	if res.repeated() {
+		row = func(r collector.Repeat, cells ...any) table.Row { return slices.Insert(cells, 2, any(r.Number())) }
+	}
 	t := table.NewWriter()
 	t.SetOutputMirror(w)
 	t.SetStyle(table.StyleLight)
 	t.Style().Options.SeparateRows = false
 	t.Style().Format.Header = text.FormatDefault
-	t.AppendHeader(table.Row{"temperature", "concurrency", "Average_AL", "output tok/s", "per GPU",
-		"decode tok/s\nper user", "TTFT ms", "failed", "blocks came", "audit"})
+	header := row(0, "temperature", "concurrency", "Average_AL", "output tok/s", "per GPU",
+		"decode tok/s\nper user", "TTFT ms", "failed", "blocks came", "audit")
+	if res.repeated() {
+		header[2] = "run"
+	}
+	t.AppendHeader(header)
 	for _, s := range res.Summaries {
-		t.AppendRow(table.Row{shortest(s.Temperature), s.Concurrency, averageAL(s), fmt.Sprintf("%.1f", s.OutputTPS),
-			fmt.Sprintf("%.1f", s.OutputTPSPerGPU), decodeRate(s), fmt.Sprintf("%.1f", s.TTFTMean*1e3), s.Failed, blocks(s), s.Audit})
+		t.AppendRow(row(s.Repeat, shortest(s.Temperature), s.Concurrency, averageAL(s), fmt.Sprintf("%.1f", s.OutputTPS),
+			fmt.Sprintf("%.1f", s.OutputTPSPerGPU), decodeRate(s), fmt.Sprintf("%.1f", s.TTFTMean*1e3), s.Failed, blocks(s), s.Audit))
 	}
 	for _, f := range res.Failed {
-		t.AppendRow(table.Row{shortest(f.Point.Temperature), f.Point.Concurrency, "failed", "-", "-", "-", "-",
-			f.FailedRequests, "-", "-"})
+		t.AppendRow(row(f.Point.Repeat, shortest(f.Point.Temperature), f.Point.Concurrency, "failed", "-", "-", "-", "-",
+			f.FailedRequests, "-", "-"))
 	}
 	var columns []table.ColumnConfig
-	for i := range 9 {
+	for i := range len(header) - 1 {
 		columns = append(columns, table.ColumnConfig{Number: i + 1, Align: text.AlignRight, AlignHeader: text.AlignRight})
 	}
 	t.SetColumnConfigs(columns)
@@ -38,6 +49,12 @@ func Table(w io.Writer, res Result) {
 		t.Render()
 	}
 	notes(w, res)
+}
+
+// repeated says that a point ran more than once.
+func (r Result) repeated() bool {
+	return slices.ContainsFunc(r.Summaries, func(s collector.Summary) bool { return s.Repeat > 0 }) ||
+		slices.ContainsFunc(r.Failed, func(f FailedPoint) bool { return f.Point.Repeat > 0 })
 }
 
 // notes are the lines below the table.

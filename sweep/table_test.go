@@ -19,7 +19,7 @@ func TestTable(t *testing.T) {
 			{Point: "t1_c1", Temperature: 1, Concurrency: 1, View: "server", AverageAL: 3, ClientAL: 2.5, ServerAL: 3, BlocksCame: 6, BlocksExpected: 6, Audit: collector.AuditForeign},
 			{Point: "t1_c2", Temperature: 1, Concurrency: 2, View: "client", AverageAL: 2.5, ClientAL: 2.5, Audit: collector.AuditDiffers},
 		},
-		Failed: []FailedPoint{{Point: PlannedPoint{"t1_c8", 1, 8, 8}, Dir: "out/t1_c8.failed", Reason: "2 of 6 requests failed", FailedRequests: 2}},
+		Failed: []FailedPoint{{Point: PlannedPoint{Name: "t1_c8", Temperature: 1, Concurrency: 8, Own: 8}, Dir: "out/t1_c8.failed", Reason: "2 of 6 requests failed", FailedRequests: 2}},
 		NotRun: []string{"t1_c16", "t1_c32"},
 	})
 	want := `

@@ -62,6 +62,7 @@ func (f *sweepFlags) add(flags *pflag.FlagSet) {
 	addList(flags, &f.temperature, "temperature", "temperatures, for example 0 1 (default 0)")
 	addList(flags, &f.concurrency, "concurrency", "conversations at a time, for example 1 8 32 (default 1)")
 	flags.IntVar(&c.Warmup, "warmup", 0, "conversations to ask before each point, at its concurrency; their records are set apart and in no figure")
+	flags.IntVar(&c.Repeats, "repeats", 1, "runs of each point: all points once, then all again, in folders t0_c32, t0_c32_r2, ...")
 	flags.IntVar(&c.OutputLength, "output_length", 4096, "most tokens a turn")
 	flags.Float64Var(&f.topP, "top_p", 1, "top_p of every request")
 	flags.IntVar(&f.topK, "top_k", 0, "top_k of every request; 0 is off")
@@ -119,6 +120,9 @@ func (f *sweepFlags) check() error {
 	var errs []error
 	if f.config.OutputLength == 0 {
 		errs = append(errs, errors.New("cannot use --output_length 0: want at least 1 token"))
+	}
+	if f.config.Repeats == 0 {
+		errs = append(errs, errors.New("cannot use --repeats 0: want at least 1"))
 	}
 	if f.config.GPUs == 0 {
 		errs = append(errs, errors.New("cannot use --num_gpus 0: want at least 1"))

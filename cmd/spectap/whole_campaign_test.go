@@ -79,3 +79,29 @@ func TestWarmupBeforeAIPerf(t *testing.T) {
 		t.Errorf("got %d requests of the warm-up, want 6 (%v)", n, err)
 	}
 }
+
+// Each run of a point is a whole folder: for collect, for the uploader, and for
+// whoever reads configuration.json.
+func TestRepeatsAreWholeFolders(t *testing.T) {
+	url, truth := serveEngine(t, fastEngine())
+	dir, again := t.TempDir(), t.TempDir()
+	out, _ := mustSpectap(t, 0, "sweep", "--url", url, "--mtbench", writeQuestions(t, 3), "--temperature", "0", "1", "--concurrency", "2", "--repeats", "2", "--output_length", "32", "--keep_texts", "--save_dir", dir)
+	runs := []string{"t0_c2", "t0_c2_r2", "t1_c2", "t1_c2_r2"}
+	mustSpectap(t, 0, "collect", dir, "--save_dir", again)
+	listed, _ := mustSpectap(t, 0, "upload", "--dry-run", "--allow-incomplete-provenance", dir, "s3://bucket/prefix")
+	for i, run := range runs {
+		sameFiles(t, filepath.Join(again, run), filepath.Join(dir, run), "acceptance_rate.json", "timing.json", "speculation.json", "mtbench_responses.jsonl", "configuration.json")
+		mustSpectap(t, 0, "check", "--truth", truth, filepath.Join(dir, run, "records.jsonl"))
+		if !bytes.Contains([]byte(listed), []byte(run+" -> ")) {
+			t.Errorf("the uploader does not list %s:\n%s", run, listed)
+		}
+		point, _, err := readPoint(filepath.Join(dir, run, "records.jsonl"))
+		if err != nil || point.Run.Repeat.Number() != 1+i%2 || point.Run.BasePoint() != runs[i/2*2] {
+			t.Errorf("%s: got run %d of %s (%v)", run, point.Run.Repeat.Number(), point.Run.BasePoint(), err)
+		}
+	}
+	sameFiles(t, filepath.Join(dir, "t0_c2_r2"), filepath.Join(dir, "t0_c2"), "acceptance_rate.json") // greedy
+	if averageAL(t, dir, "t1_c2") == averageAL(t, dir, "t1_c2_r2") {
+		t.Errorf("two runs at temperature 1 drew the same samples:\n%s", out)
+	}
+}
