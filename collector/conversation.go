@@ -8,7 +8,8 @@ type Turn struct {
 	Tokens  int       // tokens of the turn for timing.json
 	Times   []float64 // seconds; Times[0] is the start, one more for each token-bearing event
 	Prompt  string
-	Reply   string // postprocessed, special tokens kept
+	Reply   string  // postprocessed, special tokens kept
+	Record  *Record // what it was measured from; nil where it was not
 }
 
 // Conversation is one request of specdec_bench: all turns of one question.

@@ -314,7 +314,7 @@ func (s selection) conversations(p Point, view string) []Conversation {
 			if i < len(m.question.Prompts) {
 				prompt = m.question.Prompts[i]
 			}
-			c.Turns = append(c.Turns, Turn{Lengths: lengths, Tokens: t.completion(), Times: t.times, Prompt: prompt, Reply: t.rec.ReplyText()})
+			c.Turns = append(c.Turns, Turn{Lengths: lengths, Tokens: t.completion(), Times: t.times, Prompt: prompt, Reply: t.rec.ReplyText(), Record: t.rec})
 		}
 		convs = append(convs, c)
 	}

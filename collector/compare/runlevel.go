@@ -1,0 +1,142 @@
+package compare
+
+import (
+	"fmt"
+	"math"
+
+	"spectap/collector/estimate"
+)
+
+// wholeRuns are the figures that a run has one number of: throughput, and what
+// specdec_bench's files hold as an average alone. have are the quantities that the
+// conversations already gave.
+func wholeRuns(a, b Point, have map[string]bool) []Figure {
+	var list []Figure
+	for _, q := range []string{QuantityTPS, QuantityTPSPerGPU, QuantityTTFT, QuantityRequestTPS} {
+		x, y := a.wholes(q), b.wholes(q)
+		if have[q] || q == QuantityRequestTPS && have[QuantityUserTPS] || len(x) == 0 && len(y) == 0 {
+			continue
+		}
+		list = append(list, runFigure(q, x, y))
+	}
+	return list
+}
+
+// wholes are the numbers of a quantity, one for each run that has it.
+func (p Point) wholes(quantity string) []float64 {
+	var list []float64
+	for _, r := range p.runs {
+		v := r.whole(quantity)
+		if v > 0 {
+			list = append(list, v)
+		}
+	}
+	return list
+}
+
+// whole is a run's own number of a quantity; 0 where it has none.
+func (r run) whole(quantity string) float64 {
+	switch quantity {
+	case QuantityTPS:
+		return r.tps
+	case QuantityTPSPerGPU:
+		return r.tpsPerGPU
+	}
+	if v, ok := r.means[quantity]; ok {
+		return v
+	}
+	of := func(t turn) sample { return t.ttft }
+	if quantity == QuantityRequestTPS {
+		of = func(t turn) sample { return t.rate }
+	}
+	var sum estimate.Part
+	for _, c := range r.convs {
+		p := samplePart(of)(c)
+		sum.Num, sum.Den = sum.Num+p.Num, sum.Den+p.Den
+	}
+	if sum.Den == 0 {
+		return 0
+	}
+	return sum.Num / sum.Den
+}
+
+// runFigure compares numbers of whole runs. Only repeats show how far runs differ.
+func runFigure(quantity string, a, b []float64) Figure {
+	f := Figure{Quantity: quantity, Scope: ScopeOverall, Unit: units[quantity], RunsA: len(a), RunsB: len(b)}
+	if len(a) == 0 || len(b) == 0 {
+		if len(a) > 0 {
+			f.A = pointer(meanOf(a).mean)
+		}
+		if len(b) > 0 {
+			f.B = pointer(meanOf(b).mean)
+		}
+		f.none("one side does not have it")
+		return f
+	}
+	f.A, f.B = pointer(meanOf(a).mean), pointer(meanOf(b).mean)
+	f.points()
+	f.made(methodRuns, otherRuns)
+	if reason := tooFewRuns(len(a), len(b)); reason != "" {
+		f.none(reason)
+		f.made("", "")
+		return f
+	}
+	f.Difference.Interval, _ = meanOf(b).minus(meanOf(a))
+	f.Ratio.Interval, _ = meanOf(b).log().minus(meanOf(a).log())
+	if f.Ratio.Known {
+		f.Ratio.Low, f.Ratio.High = math.Exp(f.Ratio.Low), math.Exp(f.Ratio.High)
+	}
+	return f
+}
+
+func tooFewRuns(a, b int) string {
+	switch {
+	case a == 1 && b == 1:
+		return "no interval: one run each"
+	case a == 1 || b == 1:
+		return fmt.Sprintf("no interval: %d and %d runs, want at least 2 each", a, b)
+	}
+	return ""
+}
+
+func pointer(v float64) *float64 { return &v }
+
+// jointFigures compare Joint_Acceptance_Rate where a side has nothing else about
+// positions. It counts the chunks of all requests together, so it has no interval.
+func jointFigures(a, b Point) []Figure {
+	x, y := a.runs[0].joint, b.runs[0].joint
+	if len(x) == 0 || len(y) == 0 || len(a.runs)+len(b.runs) > 2 {
+		return nil
+	}
+	var list []Figure
+	for n := 2; n <= max(longest(x), longest(y)); n++ {
+		f := Figure{Quantity: QuantityJoint, Scope: ScopePosition, Key: fmt.Sprint(n), Unit: units[QuantityJoint], RunsA: 1, RunsB: 1}
+		f.A, f.B = pointer(x.atLeast(n)), pointer(y.atLeast(n))
+		f.points()
+		f.none("acceptance_rate.json does not tell requests apart here")
+		list = append(list, f)
+	}
+	return list
+}
+
+// jointShares are the shares of chunks of at least a length, by length.
+type jointShares map[int]float64
+
+// atLeast is the share of chunks of at least n tokens: that of the next length
+// which occurs, as between them there is no chunk; 0 beyond the longest.
+func (j jointShares) atLeast(n int) float64 {
+	for last := longest(j); n <= last; n++ {
+		if v, ok := j[n]; ok {
+			return v
+		}
+	}
+	return 0
+}
+
+func longest(j jointShares) int {
+	n := 0
+	for length := range j {
+		n = max(n, length)
+	}
+	return n
+}

@@ -1,0 +1,197 @@
+package compare
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+
+	"spectap/collector/estimate"
+)
+
+// SpeedUp is what speculation brings at one temperature, by load: the speculative
+// side over the baseline, whichever of them is A.
+type SpeedUp struct {
+	Temperature string         `json:"temperature"`
+	Load        string         `json:"load"` // "concurrency", or "requests per second"
+	Baseline    string         `json:"baseline"`
+	Points      []SpeedUpPoint `json:"points"`     // in the order of the load
+	Throughput  Crossover      `json:"throughput"` // from where on Output TPS is no longer raised
+	PerUser     Crossover      `json:"per_user"`   // from where on a user's decode speed is no longer raised
+}
+
+// SpeedUpPoint is the speed-up at one load.
+type SpeedUpPoint struct {
+	Point      string   `json:"point"`
+	Load       float64  `json:"load"`
+	Throughput Estimate `json:"throughput"` // Output TPS
+	PerUser    Estimate `json:"per_user"`   // a user's decode speed
+	TTFT       Estimate `json:"ttft"`       // mean TTFT; above 1 speculation makes users wait longer
+}
+
+// Crossover is the load from which speculation stops paying: between Pays, the
+// largest load at which the speed-up is above 1 with its whole interval, and Stops,
+// the smallest at which it is below 1 with its whole interval.
+type Crossover struct {
+	Pays  *float64 `json:"pays_up_to"`    // null: at no load is that shown
+	Stops *float64 `json:"does_not_from"` // null: the same
+	Text  string   `json:"text"`
+}
+
+var loadName = regexp.MustCompile(`^t([0-9.]+)_([cq])([0-9.]+)$`)
+
+// speedUp makes the speed-ups of points of which one side is a baseline.
+func speedUp(points []PointComparison) []SpeedUp {
+	var list []SpeedUp
+	for _, p := range points {
+		m := loadName.FindStringSubmatch(p.Point)
+		if m == nil || p.a.baseline() == p.b.baseline() {
+			continue
+		}
+		load, err := strconv.ParseFloat(m[3], 64)
+		if err != nil {
+			continue
+		}
+		kind, side := "concurrency", "A"
+		if m[2] == "q" {
+			kind = "requests per second"
+		}
+		if p.b.baseline() {
+			side = "B"
+		}
+		i := slices.IndexFunc(list, func(s SpeedUp) bool { return s.Temperature == m[1] && s.Load == kind && s.Baseline == side })
+		if i < 0 {
+			list, i = append(list, SpeedUp{Temperature: m[1], Load: kind, Baseline: side}), len(list)
+		}
+		one := SpeedUpPoint{Point: p.Point, Load: load, Throughput: p.over(QuantityTPS), PerUser: p.over(QuantityUserTPS), TTFT: p.over(QuantityTTFT)}
+		list[i].Points = append(list[i].Points, one)
+	}
+	for i := range list {
+		s := &list[i]
+		slices.SortStableFunc(s.Points, func(a, b SpeedUpPoint) int { return int(sign(a.Load - b.Load)) })
+		s.Throughput = s.crossover(func(p SpeedUpPoint) Estimate { return p.Throughput })
+		s.PerUser = s.crossover(func(p SpeedUpPoint) Estimate { return p.PerUser })
+	}
+	return list
+}
+
+func sign(v float64) float64 {
+	switch {
+	case v < 0:
+		return -1
+	case v > 0:
+		return 1
+	}
+	return 0
+}
+
+// over is the ratio of a quantity, speculative over baseline.
+func (p PointComparison) over(quantity string) Estimate {
+	f := p.find(Condition{Quantity: quantity, Scope: ScopeOverall})
+	if f == nil && quantity == QuantityUserTPS {
+		f = p.find(Condition{Quantity: QuantityRequestTPS, Scope: ScopeOverall})
+	}
+	if f == nil {
+		return Estimate{Interval: estimate.Interval{Reason: "one side does not have it"}}
+	}
+	e := f.Ratio
+	if p.a.baseline() || e.Value == nil || *e.Value == 0 {
+		return e
+	}
+	e.Value = pointer(1 / *e.Value)
+	if e.Known {
+		e.Low, e.High = 1/e.High, 1/e.Low
+	}
+	return e
+}
+
+// crossover finds where speculation stops paying. It is said only where the points
+// whose intervals exclude 1 agree on one place.
+func (s SpeedUp) crossover(of func(SpeedUpPoint) Estimate) Crossover {
+	var c Crossover
+	known := 0
+	orderly := true
+	for _, p := range s.Points {
+		e := of(p)
+		switch {
+		case !e.Known:
+			continue
+		case e.Low > 1:
+			orderly = orderly && c.Stops == nil
+			c.Pays = pointer(p.Load)
+		case e.High < 1 && c.Stops == nil:
+			c.Stops = pointer(p.Load)
+		}
+		known++
+	}
+	c.Text = s.say(c, known, orderly, of)
+	return c
+}
+
+// say puts a crossover into words.
+func (s SpeedUp) say(c Crossover, known int, orderly bool, of func(SpeedUpPoint) Estimate) string {
+	first, last := s.Points[0].Load, s.Points[len(s.Points)-1].Load
+	number := func(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
+	switch {
+	case known == 0:
+		return "cannot be told: no speed-up has an interval" + s.byValues(of)
+	case !orderly:
+		return fmt.Sprintf("cannot be told: it pays up to %s %s, and does not at %s", s.Load, number(*c.Pays), number(*c.Stops))
+	case c.Pays == nil && c.Stops == nil:
+		return "cannot be told: every interval holds 1" + s.byValues(of)
+	case c.Pays != nil && *c.Pays == last:
+		return fmt.Sprintf("not reached up to %s %s", s.Load, number(last))
+	case c.Stops == nil:
+		return fmt.Sprintf("above %s %s: what is measured above it (up to %s) cannot be told from 1", s.Load, number(*c.Pays), number(last))
+	case c.Pays == nil && *c.Stops == first:
+		return fmt.Sprintf("it pays at no %s measured, from %s on", s.Load, number(first))
+	case c.Pays == nil:
+		return fmt.Sprintf("below %s %s: what is measured below it cannot be told from 1", s.Load, number(*c.Stops))
+	}
+	text := fmt.Sprintf("between %s %s and %s", s.Load, number(*c.Pays), number(*c.Stops))
+	var open []string
+	for _, p := range s.Points {
+		if p.Load > *c.Pays && p.Load < *c.Stops {
+			open = append(open, number(p.Load))
+		}
+	}
+	if len(open) > 0 {
+		text += fmt.Sprintf(" (%s cannot be told from 1)", join(open))
+	}
+	return text
+}
+
+// byValues says what the values alone, without intervals, would mean.
+func (s SpeedUp) byValues(of func(SpeedUpPoint) Estimate) string {
+	above, below := "", ""
+	for _, p := range s.Points {
+		v, load := of(p).Value, strconv.FormatFloat(p.Load, 'g', -1, 64)
+		switch {
+		case v == nil:
+		case *v > 1 && below == "":
+			above = load
+		case *v <= 1 && below == "":
+			below = load
+		}
+	}
+	switch {
+	case above == "" && below == "":
+		return ""
+	case below == "":
+		return fmt.Sprintf("; the values alone are above 1 up to %s %s", s.Load, above)
+	case above == "":
+		return fmt.Sprintf("; the values alone are at most 1 from %s %s on", s.Load, below)
+	}
+	return fmt.Sprintf("; by the values alone between %s %s and %s", s.Load, above, below)
+}
+
+func join(list []string) string {
+	if len(list) < 2 {
+		return fmt.Sprint(list[0])
+	}
+	text := list[0]
+	for _, s := range list[1 : len(list)-1] {
+		text += ", " + s
+	}
+	return text + " and " + list[len(list)-1]
+}
