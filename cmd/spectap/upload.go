@@ -76,7 +76,9 @@ func (p program) upload(ctx context.Context, dir, target string, o uploadOptions
 	for _, name := range result.SkippedRuns {
 		fmt.Fprintf(p.stderr, "spectap: run %s is left alone: it exists in the bucket with other bytes\n", name)
 	}
-	fmt.Fprintf(p.stderr, "spectap: %d files copied (%d bytes), %d were there with the same bytes\n", result.Uploaded, result.Bytes, result.Kept)
+	if result.Uploaded+result.Kept > 0 {
+		fmt.Fprintf(p.stderr, "spectap: %d files copied (%d bytes), %d were there with the same bytes\n", result.Uploaded, result.Bytes, result.Kept)
+	}
 	switch {
 	case err == nil:
 		return nil
@@ -94,7 +96,11 @@ func (p program) bucket(region string) (upload.Bucket, error) {
 			errs = append(errs, fmt.Errorf("%s is not set", name))
 		}
 	}
-	return upload.Bucket{
+	b := upload.Bucket{
 		Endpoint: p.env[envS3Endpoint], KeyID: p.env[envS3KeyID], Secret: p.env[envS3Secret], Region: cmp.Or(region, "us-east-1"),
-	}, errors.Join(errs...)
+	}
+	if b.Endpoint != "" {
+		errs = append(errs, b.Check())
+	}
+	return b, errors.Join(errs...)
 }

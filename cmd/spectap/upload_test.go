@@ -21,10 +21,11 @@ func TestUploadCommand(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	env := map[string]string{envS3KeyID: "AKIDCANARY"}
 	f := func(code int, want string, args ...string) {
 		t.Helper()
 		var out, errs bytes.Buffer
-		p := program{stdout: &out, stderr: &errs, env: map[string]string{envS3KeyID: "AKIDCANARY"}}
+		p := program{stdout: &out, stderr: &errs, env: env}
 		if got := p.run(context.Background(), append([]string{"upload"}, args...)); got != code {
 			t.Errorf("%v: got exit code %d (%s), want %d", args, got, errs.String(), code)
 		}
@@ -40,6 +41,8 @@ func TestUploadCommand(t *testing.T) {
 	f(0, "t0_c1 -> s3://bucket/prefix/results/t0_c1 (1 files, 28 bytes)", dir, "s3://bucket/prefix", "--dry_run")
 	f(2, "SPECDEC_BENCH_S3_ENDPOINT is not set\nSPECDEC_BENCH_S3_SECRET is not set", dir, "s3://bucket/prefix")
 	f(2, "want s3://bucket/prefix", dir, "bucket/prefix")
+	env = map[string]string{envS3Endpoint: "http://AKIDCANARY:SECRETCANARY@127.0.0.1:1", envS3KeyID: "AKIDCANARY", envS3Secret: "SECRETCANARY"}
+	f(2, "want https://host or http://host:port, without a path or a user", dir, "s3://bucket/prefix")
 	f(2, "got 1 arguments", dir)
 	f(2, "no runs in", t.TempDir(), "s3://bucket/prefix")
 	f(2, "cannot read folder", filepath.Join(dir, "none"), "s3://bucket/prefix")

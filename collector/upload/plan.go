@@ -19,6 +19,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"spectap/collector"
 )
@@ -174,8 +175,9 @@ func (p Plan) Print(w io.Writer) {
 
 // sums are the checksums of a file, in hexadecimal digits.
 type sums struct {
-	sha256 string // kept with the object
-	md5    string // the ETag of an object that was uploaded in one piece
+	sha256  string    // kept with the object
+	md5     string    // the ETag of an object that was uploaded in one piece
+	changed time.Time // when the file was changed last, before it was read
 }
 
 // checksums reads a file whole.
@@ -185,9 +187,13 @@ func checksums(name string) (sums, error) {
 		return sums{}, fmt.Errorf("cannot read %q: %w", name, err)
 	}
 	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return sums{}, fmt.Errorf("cannot read %q: %w", name, err)
+	}
 	strong, etag := sha256.New(), md5.New()
 	if _, err := io.Copy(io.MultiWriter(strong, etag), f); err != nil {
 		return sums{}, fmt.Errorf("cannot read %q: %w", name, err)
 	}
-	return sums{hex.EncodeToString(strong.Sum(nil)), hex.EncodeToString(etag.Sum(nil))}, nil
+	return sums{hex.EncodeToString(strong.Sum(nil)), hex.EncodeToString(etag.Sum(nil)), info.ModTime()}, nil
 }

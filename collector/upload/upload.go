@@ -1,6 +1,7 @@
 package upload
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,8 +9,10 @@ import (
 	"maps"
 	"net/url"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
@@ -21,6 +24,16 @@ type Bucket struct {
 	Region   string
 	KeyID    string
 	Secret   string
+	Patience time.Duration // how long an upload may bring nothing over; 0 is two minutes
+}
+
+// endpointVar is the variable of specdec_bench's uploader that errors name.
+const endpointVar = "SPECDEC_BENCH_S3_ENDPOINT"
+
+// Check says what is wrong with the endpoint; it asks the server nothing.
+func (b Bucket) Check() error {
+	_, err := b.client()
+	return err
 }
 
 // shaKey is the object's user metadata with the SHA-256 of its bytes, as S3
@@ -35,7 +48,7 @@ func (b Bucket) client() (*minio.Client, error) {
 	}
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" || strings.Trim(u.Path, "/") != "" || u.User != nil || u.RawQuery != "" {
-		return nil, errors.New("cannot use the S3 endpoint (SPECDEC_BENCH_S3_ENDPOINT): want https://host or http://host:port, without a path or a user")
+		return nil, errors.New("cannot use the S3 endpoint (" + endpointVar + "): want https://host or http://host:port, without a path or a user")
 	}
 	return minio.New(u.Host, &minio.Options{
 		Creds: credentials.NewStaticV4(b.KeyID, b.Secret, ""), Secure: u.Scheme == "https",
@@ -86,15 +99,38 @@ func (p Plan) Upload(ctx context.Context, b Bucket, skipExisting bool, progress 
 	if err != nil {
 		return Result{}, err
 	}
-	u := uploader{client: c, bucket: p.Target.Bucket, progress: progress}
+	u := uploader{client: c, bucket: p.Target.Bucket, progress: progress, patience: b.Patience}
 	err = u.upload(ctx, p.Runs, skipExisting)
-	return u.result, b.scrub(err)
+	return u.result, b.scrub(hinted(err))
+}
+
+// hinted adds the setting to look at to what a server, or its absence, answered.
+func hinted(err error) error {
+	var answer minio.ErrorResponse
+	var unreached *url.Error
+	hint := ""
+	switch {
+	case errors.As(err, &answer):
+		switch answer.Code {
+		case "AccessDenied", "SignatureDoesNotMatch", "InvalidAccessKeyId":
+			hint = "SPECDEC_BENCH_S3_KEY_ID, SPECDEC_BENCH_S3_SECRET, and what they may do in the bucket"
+		case "AuthorizationHeaderMalformed", "PermanentRedirect", "InvalidRegion":
+			hint = "--region"
+		}
+	case errors.As(err, &unreached):
+		hint = endpointVar
+	}
+	if hint == "" {
+		return err
+	}
+	return fmt.Errorf("%w; look at %s", err, hint)
 }
 
 type uploader struct {
 	client   *minio.Client
 	bucket   string
 	progress io.Writer
+	patience time.Duration
 	result   Result
 }
 
@@ -189,19 +225,79 @@ func (u *uploader) put(ctx context.Context, f todo) error {
 		return fmt.Errorf("cannot read %q: %w", f.Path, err)
 	}
 	defer r.Close()
-	if info, err := r.Stat(); err != nil || info.Size() != f.Size {
-		return fmt.Errorf("cannot upload %q: it has changed since it was compared", f.Path)
+	if err := f.unchanged(r); err != nil {
+		return err
 	}
-	if _, err = u.client.PutObject(ctx, u.bucket, f.Key, r, f.Size, minio.PutObjectOptions{
+	ctx, progress, end := u.watch(ctx)
+	defer end()
+	put, err := u.client.PutObject(ctx, u.bucket, f.Key, r, f.Size, minio.PutObjectOptions{
 		SendContentMd5: true, DisableContentSha256: true, // its stream of signed pieces has no length for an empty file
-		UserMetadata: map[string]string{shaKey: f.sha256}, ContentType: contentType(f.Key),
-	}); err != nil {
+		UserMetadata: map[string]string{shaKey: f.sha256}, ContentType: contentType(f.Key), Progress: progress,
+	})
+	if err == nil {
+		err = errors.Join(u.arrived(ctx, f, put.ETag), f.unchanged(r))
+	}
+	if cause := context.Cause(ctx); errors.Is(cause, errStalled) {
+		err = cause
+	}
+	if err != nil {
 		return fmt.Errorf("cannot upload %q to s3://%s/%s: %w", f.Path, u.bucket, f.Key, err)
 	}
 	u.result.Uploaded++
 	u.result.Bytes += f.Size
 	fmt.Fprintf(u.progress, "s3://%s/%s (%d bytes)\n", u.bucket, f.Key, f.Size)
 	return nil
+}
+
+// unchanged refuses a file that is not as it was when it was compared.
+func (f todo) unchanged(r *os.File) error {
+	if info, err := r.Stat(); err != nil || info.Size() != f.Size || !info.ModTime().Equal(f.changed) {
+		return fmt.Errorf("cannot upload %q: it has changed since it was compared; run the command again", f.Path)
+	}
+	return nil
+}
+
+// severalParts is the ETag that S3 gives an object of several parts.
+var severalParts = regexp.MustCompile(`-[0-9]+$`)
+
+// arrived does not take an answer of success for an upload: anything that speaks
+// HTTP may give one. The ETag is the MD5 of the file, or that of several parts,
+// each of which was checked; else, as with a bucket that encrypts, the object has
+// the checksum that went with it.
+func (u *uploader) arrived(ctx context.Context, f todo, etag string) error {
+	if severalParts.MatchString(strings.Trim(etag, `"`)) {
+		return nil
+	}
+	same, err := u.same(ctx, minio.ObjectInfo{Key: f.Key, ETag: etag}, f.sums)
+	switch {
+	case err != nil:
+		return fmt.Errorf("the server took it and does not show it, as if %s were not that of an S3 server: %w", endpointVar, err)
+	case !same:
+		return fmt.Errorf("the server took it and does not have its checksum, as if %s were not that of an S3 server", endpointVar)
+	}
+	return nil
+}
+
+// watch ends the context of an upload that brings nothing over for the time of
+// Bucket.Patience.
+func (u *uploader) watch(parent context.Context) (ctx context.Context, progress io.Reader, end func()) {
+	ctx, cancel := context.WithCancelCause(parent)
+	limit := cmp.Or(u.patience, 2*time.Minute)
+	stalled := time.AfterFunc(limit, func() {
+		cancel(fmt.Errorf("%w for %s: the server takes nothing; the same command goes on where it was", errStalled, limit))
+	})
+	return ctx, progressFunc(func() { stalled.Reset(limit) }), func() { stalled.Stop(); cancel(nil) }
+}
+
+var errStalled = errors.New("no byte went over")
+
+// progressFunc is called as bytes go over, in the shape that the S3 client wants.
+type progressFunc func()
+
+// Read implements io.Reader; it is told how many bytes went over.
+func (f progressFunc) Read(b []byte) (int, error) {
+	f()
+	return len(b), nil
 }
 
 func contentType(key string) string {

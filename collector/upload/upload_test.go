@@ -25,7 +25,9 @@ type server struct {
 	Bucket
 	puts atomic.Int64
 	fail func(put int64, w http.ResponseWriter, r *http.Request) bool
-	back *s3mem.Backend
+	// answer, if set, gets every request and stands between the server and its answer.
+	answer func(w http.ResponseWriter, r *http.Request) http.ResponseWriter
+	back   *s3mem.Backend
 }
 
 func newServer(t *testing.T) *server {
@@ -40,6 +42,9 @@ func newServer(t *testing.T) *server {
 			if n := s.puts.Add(1); s.fail != nil && s.fail(n, w, r) {
 				return
 			}
+		}
+		if s.answer != nil {
+			w = s.answer(w, r)
 		}
 		fake.ServeHTTP(w, r)
 	}))
