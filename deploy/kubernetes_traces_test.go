@@ -3,6 +3,7 @@ package deploy
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"sigs.k8s.io/yaml"
@@ -41,6 +42,11 @@ func TestKubernetesCollector(t *testing.T) {
 			if _, ok := config.Exporters[each]; !ok {
 				t.Errorf("pipeline %s: no exporter %s", name, each)
 			}
+		}
+	}
+	for name := range config.Exporters {
+		if kind, _, _ := strings.Cut(name, "/"); kind == "otlp" || kind == "otlphttp" {
+			t.Errorf("exporter %s: the collector has called it otlp_grpc or otlp_http since 0.144.0, and warns of the old name", name)
 		}
 	}
 	if len(config.Service.Pipelines) != 2 {
