@@ -72,11 +72,18 @@ type bookServer struct {
 // bookRow is one point: its summary, or why it failed.
 type bookRow struct {
 	Run    string `json:"run"`
-	State  string `json:"state"` // "complete" or "failed"
+	State  string `json:"state"` // one of the states below
 	Folder string `json:"folder"`
 	Reason string `json:"reason,omitempty"` // why it failed
 	collector.Summary
 }
+
+// What became of a point. One that was made of records may lack a part of them.
+const (
+	stateComplete   = "complete"
+	stateIncomplete = "incomplete"
+	stateFailed     = "failed"
+)
 
 // newBook starts the book of this sweep with the rows that an earlier one left.
 func (s *Sweep) newBook(srv server) *book {
@@ -126,14 +133,24 @@ func earlierRows(dir string) []bookRow {
 
 // add writes both files with one more row.
 func (b *book) add(done pointResult) error {
-	row := bookRow{Run: b.head.Run, State: "complete", Folder: done.point.Name, Summary: done.summary}
+	row := bookRow{Run: b.head.Run, State: stateComplete, Folder: done.point.Name, Summary: done.summary}
 	if f := done.failed; f != nil {
-		row.State, row.Folder, row.Reason = "failed", filepath.Base(f.Dir), f.Reason
+		row.State, row.Folder, row.Reason = stateFailed, filepath.Base(f.Dir), f.Reason
 		row.Summary = collector.Summary{Requests: f.Requests, Failed: f.FailedRequests}
 	}
 	row.Point, row.Temperature, row.Concurrency = done.point.Name, done.point.Temperature, done.point.Concurrency
 	row.Repeat = done.point.Repeat
+	b.put(row)
+	return b.write()
+}
+
+// put adds the row of a point, in the place of an earlier one.
+func (b *book) put(row bookRow) {
 	b.rows = append(slices.DeleteFunc(b.rows, func(r bookRow) bool { return r.Point == row.Point }), row)
+}
+
+// write writes both files.
+func (b *book) write() error {
 	text, err := json.MarshalIndent(struct {
 		bookHead
 		Points []bookRow `json:"points"`
@@ -157,7 +174,7 @@ func (b *book) csv() []byte {
 		"blocks_came", "blocks_expected", "audit", "repeat"}) // a buffer takes all
 	for _, r := range b.rows {
 		f := func(v float64) string {
-			if r.State != "complete" {
+			if r.State == stateFailed {
 				return ""
 			}
 			return strconv.FormatFloat(v, 'g', -1, 64)

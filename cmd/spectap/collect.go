@@ -50,7 +50,7 @@ With --format parquet it makes a table instead, a row for each record of any fil
 			if err != nil {
 				return exitError{exitUsage, err}
 			}
-			return p.collectAll(jobs, acceptance)
+			return p.collectAll(jobs, saveDir, acceptance)
 		},
 	}
 	c.Flags().StringVar(&saveDir, "save_dir", "", "folder for the files; made if it does not exist")
@@ -59,58 +59,71 @@ With --format parquet it makes a table instead, a row for each record of any fil
 	return c
 }
 
-// collect reads one point's records and writes its files. Bad lines and
-// conversations that cannot be measured are counted and said; the exit code is
-// then 1.
-func (p program) collect(job collectJob, acceptance string) error {
+// collect reads one point's records and writes its files; the point is nil where
+// they were not written. Bad lines and conversations that cannot be measured are
+// counted and said; the exit code is then 1.
+func (p program) collect(job collectJob, acceptance string) (*sweep.Collected, error) {
 	point, bad, err := p.readJob(job)
+	if err == nil {
+		err = chooseView(&point.Run, acceptance)
+	}
 	if err != nil {
-		return exitError{exitUsage, err}
-	}
-	saveDir := job.saveDir
-	switch acceptance {
-	case "":
-	case collector.ViewClient, collector.ViewServer:
-		point.Run.Acceptance = acceptance
-	default:
-		return exitError{exitUsage, fmt.Errorf("--acceptance is %q: want client or server", acceptance)}
-	}
-	if point.Run.NoSpecStats && point.Run.Acceptance == collector.ViewServer {
-		return exitError{exitUsage, errors.New("--acceptance server needs the server's histogram, and this run was swept with --no_spec_stats: leave it at client")}
+		return nil, exitError{exitUsage, err}
 	}
 	point.Lenient = true
 	if !job.merged() {
 		if point.AIPerf, err = sweep.ReadAIPerf(filepath.Dir(job.files[0])); err != nil {
-			return exitError{exitFailed, err}
+			return nil, exitError{exitFailed, err}
 		}
 	}
-	if err := refuseOverwrite(saveDir); err != nil {
-		return exitError{exitUsage, err}
+	if err := refuseOverwrite(job.saveDir); err != nil {
+		return nil, exitError{exitUsage, err}
 	}
-	if err := os.MkdirAll(saveDir, 0o777); err != nil {
-		return exitError{exitUsage, fmt.Errorf("cannot make the folder for the files: %w; choose another --save_dir", err)}
-	}
-	summary, err := point.Write(saveDir)
-	if err == nil && job.merged() {
-		err = point.WriteRecords(filepath.Join(saveDir, collector.FileRecords), collector.KeepTexts) // those that are there
+	summary, responses, err := writePoint(point, job.saveDir, job.merged())
+	if e := (exitError{}); errors.As(err, &e) {
+		return nil, e
 	}
 	if err != nil {
-		return exitError{exitFailed, fmt.Errorf("cannot make the files of %s: %w", strings.Join(job.files, ", "), err)}
+		return nil, exitError{exitFailed, fmt.Errorf("cannot make the files of %s: %w", strings.Join(job.files, ", "), err)}
 	}
-	fmt.Fprintf(p.stdout, "%s: %d conversations%s, Average_AL %.4f, written to %s\n", summary.Point, summary.Conversations, mergedFrom(point.Run), summary.AverageAL, saveDir)
-	for _, w := range summary.Warnings {
-		fmt.Fprintf(p.stdout, "warning: %s\n", w)
-	}
+	p.tellPoint(point.Run, summary, responses, job.saveDir)
+	made := &sweep.Collected{Run: point.Run, Folder: job.saveDir, Summary: summary}
 	if summary.Incomplete || bad > 0 {
-		return exitError{code: exitFailed, err: fmt.Errorf("the measurement is incomplete: %d requests measured, %d failed, %d bad lines", summary.Requests, summary.Failed, bad)}
+		made.Summary.Incomplete = true
+		return made, exitError{code: exitFailed, err: fmt.Errorf("the measurement is incomplete: %d requests measured, %d failed, %d bad lines", summary.Requests, summary.Failed, bad)}
+	}
+	return made, nil
+}
+
+// chooseView sets what acceptance_rate.json holds; "" is what the run was recorded with.
+func chooseView(run *collector.Run, acceptance string) error {
+	switch acceptance {
+	case "":
+	case collector.ViewClient, collector.ViewServer:
+		run.Acceptance = acceptance
+	default:
+		return fmt.Errorf("--acceptance is %q: want client or server", acceptance)
+	}
+	if run.NoSpecStats && run.Acceptance == collector.ViewServer {
+		return errors.New("--acceptance server needs the server's histogram, and this run was swept with --no_spec_stats: leave it at client")
 	}
 	return nil
+}
+
+func (p program) tellPoint(run collector.Run, s collector.Summary, responses bool, dir string) {
+	fmt.Fprintf(p.stdout, "%s: %d conversations%s, Average_AL %.4f, written to %s\n", s.Point, s.Conversations, mergedFrom(run), s.AverageAL, dir)
+	if !responses {
+		fmt.Fprintf(p.stdout, "without %s: the records hold no texts (--keep_texts of the command that made them)\n", collector.ResponsesFile(run.Metric))
+	}
+	for _, w := range s.Warnings {
+		fmt.Fprintf(p.stdout, "warning: %s\n", w)
+	}
 }
 
 // refuseOverwrite protects the files of another run: specdec_bench's writers
 // append, and two results in one file are seldom what is wanted here.
 func refuseOverwrite(dir string) error {
-	for _, name := range []string{"configuration.json", "acceptance_rate.json", "timing.json"} {
+	for _, name := range runMarks {
 		if _, err := os.Stat(filepath.Join(dir, name)); err == nil {
 			return fmt.Errorf("%s exists already: choose another --save_dir", filepath.Join(dir, name))
 		}
@@ -130,7 +143,16 @@ func readPoint(path string) (collector.Point, []collector.LineError, error) {
 		return collector.Point{}, bad, fmt.Errorf("cannot read %s: %w", path, err)
 	}
 	if len(points) != 1 || points[0].Run.Metric == "" {
-		return collector.Point{}, bad, fmt.Errorf("%s is not the records file of one point: got %d run lines, want one that names its data set, as a sweep writes it", path, len(points))
+		return collector.Point{}, bad, notOnePoint(path, len(points), bad)
 	}
 	return points[0], bad, nil
+}
+
+// notOnePoint says why a records file is not one that figures are made of. A
+// damaged first line is the run line of such a file, as a rule.
+func notOnePoint(path string, points int, bad []collector.LineError) error {
+	if len(bad) > 0 && bad[0].Line == 1 {
+		return fmt.Errorf("cannot read what %s is a measurement of: %w", path, bad[0])
+	}
+	return fmt.Errorf("%s is not the records file of one point: got %d run lines, want one that names its data set, as a sweep writes it; --format %s takes any records", path, points, formatParquet)
 }

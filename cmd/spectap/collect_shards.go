@@ -7,8 +7,10 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"spectap/collector"
+	"spectap/sweep"
 )
 
 // collectJob is one point to make: its records files and the folder of its files.
@@ -74,19 +76,52 @@ func recordsFiles(arg string) ([]string, error) {
 	if !info.IsDir() {
 		return []string{arg}, nil
 	}
-	var found []string
-	for _, pattern := range []string{"", "*", filepath.Join("shard-*-of-*", "*")} {
-		matches, err := filepath.Glob(filepath.Join(globQuote(arg), pattern, collector.FileRecords))
-		if err != nil {
-			return nil, fmt.Errorf("cannot look into folder %q: %w", arg, err)
-		}
-		found = append(found, matches...)
+	found, err := recordsBelow(arg)
+	if err != nil {
+		return nil, err
 	}
-	found = slices.DeleteFunc(found, func(path string) bool {
-		return strings.HasPrefix(filepath.Base(filepath.Dir(path)), ".") // a point that runs
-	})
+	shards, err := filepath.Glob(filepath.Join(globQuote(arg), "shard-*-of-*"))
+	for _, shard := range shards {
+		if info, statErr := os.Stat(shard); statErr == nil && info.IsDir() {
+			below, belowErr := recordsBelow(shard)
+			found, err = append(found, below...), errors.Join(err, belowErr)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	slices.Sort(found)
+	found = slices.Compact(found) // that of a shard by itself is below both
 	if len(found) == 0 {
 		return nil, fmt.Errorf("folder %q has no points: want the folder of a sweep or of a shard, with %s in the folders of its points", arg, collector.FileRecords)
+	}
+	return found, nil
+}
+
+// recordsBelow returns the records files of a folder and of the points in it. A
+// folder that cannot be read is an error: its requests would be left out unsaid.
+func recordsBelow(dir string) ([]string, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, fmt.Errorf("cannot look into the folder: %w", err)
+	}
+	var found []string
+	for _, e := range entries {
+		path := filepath.Join(dir, e.Name())
+		switch {
+		case e.Name() == collector.FileRecords:
+		case strings.HasPrefix(e.Name(), "."): // a point that runs
+			continue
+		default:
+			path = filepath.Join(path, collector.FileRecords)
+		}
+		_, err := os.Stat(path)
+		switch {
+		case err == nil:
+			found = append(found, path)
+		case !errors.Is(err, os.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR):
+			return nil, fmt.Errorf("cannot look into the folder: %w", err)
+		}
 	}
 	return found, nil
 }
@@ -109,6 +144,9 @@ func groupByPoint(files []string) ([]collectJob, error) {
 		run, err := readRun(file)
 		if err != nil {
 			return nil, fmt.Errorf("cannot read %s: %w", file, err)
+		}
+		if run.Point == "" {
+			return nil, fmt.Errorf("%s has no point: want records of a sweep; --format %s takes those of a proxy too", file, formatParquet)
 		}
 		if run.Point != filepath.Base(run.Point) || strings.HasPrefix(run.Point, ".") {
 			return nil, fmt.Errorf("cannot make the point of %s: its name %q is not that of a folder", file, run.Point)
@@ -142,15 +180,20 @@ func readRun(file string) (collector.Run, error) {
 	return collector.ReadRun(f)
 }
 
-// collectAll makes all points. A point that is incomplete, or cannot be made,
-// keeps no other from being made.
-func (p program) collectAll(jobs []collectJob, acceptance string) error {
-	if len(jobs) == 1 {
-		return p.collect(jobs[0], acceptance)
+// collectAll makes all points, and sweep.json and summary.csv above their folders.
+// A point that is incomplete, or cannot be made, keeps no other from being made.
+func (p program) collectAll(jobs []collectJob, saveDir, acceptance string) error {
+	if len(jobs) == 1 && jobs[0].saveDir == saveDir {
+		_, err := p.collect(jobs[0], acceptance)
+		return err
 	}
+	var made []sweep.Collected
 	worst := exitError{}
 	for _, job := range jobs {
-		err := p.collect(job, acceptance)
+		point, err := p.collect(job, acceptance)
+		if point != nil {
+			made = append(made, *point)
+		}
 		if err == nil {
 			continue
 		}
@@ -160,6 +203,11 @@ func (p program) collectAll(jobs []collectJob, acceptance string) error {
 			code = e.code
 		}
 		worst.code = max(worst.code, code)
+	}
+	if len(made) > 0 {
+		if err := sweep.WriteBook(saveDir, version(), p.argv, made); err != nil {
+			return exitError{exitFailed, err}
+		}
 	}
 	if worst.code != 0 {
 		return worst
@@ -177,9 +225,7 @@ func (p program) readJob(job collectJob) (collector.Point, int, error) {
 		if err != nil {
 			return collector.Point{}, n, err
 		}
-		for _, line := range bad {
-			fmt.Fprintf(p.stderr, "spectap: %s: %s\n", file, line.Error())
-		}
+		p.tellBadLines(file, bad)
 		n += len(bad)
 		points = append(points, point)
 	}
@@ -188,6 +234,16 @@ func (p program) readJob(job collectJob) (collector.Point, int, error) {
 	}
 	merged, err := collector.MergeShards(points)
 	return merged, n, err
+}
+
+// tellBadLines names the first bad lines of a file, and counts the others.
+func (p program) tellBadLines(file string, bad []collector.LineError) {
+	for _, line := range bad[:min(len(bad), badLinesSaid)] {
+		fmt.Fprintf(p.stderr, "spectap: %s: %s\n", file, line.Error())
+	}
+	if more := len(bad) - badLinesSaid; more > 0 {
+		fmt.Fprintf(p.stderr, "spectap: %s: %d more lines could not be read\n", file, more)
+	}
 }
 
 // mergedFrom says what a merged point is made of; "" where it is not.
