@@ -19,6 +19,7 @@ var arrows = map[string]struct{ ours, outside []string }{
 	"spectap/collector/compare":  {ours: []string{"spectap/collector", "spectap/collector/estimate"}},
 	"spectap/collector/columns":  {ours: []string{"spectap/collector"}, outside: []string{"github.com/parquet-go/parquet-go"}},
 	"spectap/collector/live":     {ours: []string{"spectap/collector"}, outside: []string{"github.com/HdrHistogram/hdrhistogram-go"}},
+	"spectap/collector/report":   {ours: []string{"spectap/collector", "spectap/collector/compare", "spectap/collector/estimate"}},
 	"spectap/collector/telemetry": {
 		ours:    []string{"spectap/collector"},
 		outside: []string{"github.com/rs/zerolog", "github.com/prometheus/client_golang/", "github.com/prometheus/otlptranslator", "go.opentelemetry.io/"},
@@ -36,7 +37,7 @@ var arrows = map[string]struct{ ours, outside []string }{
 	},
 	"spectap/cmd/fakevllm": {ours: []string{"spectap/proxy/fakevllm"}, outside: []string{"github.com/spf13/pflag", "github.com/spf13/cobra"}},
 	"spectap/cmd/spectap": {
-		ours: []string{"spectap/collector", "spectap/collector/columns", "spectap/collector/compare", "spectap/collector/live", "spectap/collector/telemetry", "spectap/collector/upload", "spectap/proxy", "spectap/proxy/fakevllm", "spectap/sweep"},
+		ours: []string{"spectap/collector", "spectap/collector/columns", "spectap/collector/compare", "spectap/collector/live", "spectap/collector/report", "spectap/collector/telemetry", "spectap/collector/upload", "spectap/proxy", "spectap/proxy/fakevllm", "spectap/sweep"},
 		outside: []string{
 			"github.com/caarlos0/env/v11", "github.com/rs/zerolog", "github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/sys/unix", "golang.org/x/term",
 			"go.yaml.in/yaml/v4",

@@ -82,7 +82,7 @@ func (p program) root() *cobra.Command {
 	root.SetOut(p.stdout)
 	root.SetErr(p.stderr)
 	root.SetGlobalNormalizationFunc(dashes)
-	root.AddCommand(p.demoCommand(), p.proxyCommand(), p.sweepCommand(), p.collectCommand(), p.execCommand(), p.launchCommand(), p.checkCommand(), p.healthcheckCommand(), p.uploadCommand(), p.compareCommand(), p.versionCommand())
+	root.AddCommand(p.demoCommand(), p.proxyCommand(), p.sweepCommand(), p.collectCommand(), p.reportCommand(), p.execCommand(), p.launchCommand(), p.checkCommand(), p.healthcheckCommand(), p.uploadCommand(), p.compareCommand(), p.versionCommand())
 	return root
 }
 

@@ -1,0 +1,243 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+
+	"spectap/collector"
+)
+
+// maxSeries is how many lines a chart of one point for each temperature has at most.
+const maxSeries = shapes
+
+// maxCategories is how many categories a table has columns for.
+const maxCategories = 16
+
+// acceptanceSection shows the acceptance length by point, by category and the
+// acceptance by draft position.
+func (s *Source) acceptanceSection() section {
+	sec := section{ID: "acceptance", Title: "Acceptance"}
+	points := s.complete()
+	if len(points) == 0 {
+		return sec
+	}
+	figures := []figure{lengthFigure(points)}
+	shown := lightest(points)
+	if len(shown) > maxSeries {
+		shown = shown[:maxSeries]
+	}
+	if drafted := withPositions(points); len(drafted) > 0 {
+		figures = append(figures, positionFigure("per-position", "Acceptance per draft position", "accepted there ÷ all verify steps, as vLLM counts; least load of each temperature", drafted, shown,
+			func(r collector.PositionRates) []float64 { return r.PerPosition }))
+		figures = append(figures, positionFigure("conditional", "Conditional acceptance by draft position", "accepted there ÷ steps that came so far; least load of each temperature", drafted, shown,
+			func(r collector.PositionRates) []float64 { return r.Conditional }))
+	}
+	byCategory, columns := categoryFigure(points, shown)
+	if columns > 1 {
+		figures = append(figures, byCategory)
+	}
+	sec.figures(figures...)
+	if len(withPositions(points)) == 0 {
+		sec.quiet("Acceptance by draft position is not shown: no verify step was reported.")
+	}
+	for _, why := range s.distinct(func(p *point) string {
+		if p.failed || len(p.spec.Position.PerPosition) == 0 {
+			return ""
+		}
+		return p.spec.Position.NoConditional
+	}) {
+		sec.quiet("No conditional rate at some points: " + why + ".")
+	}
+	if columns > 1 {
+		sec.table(categoryTable(points))
+	} else {
+		sec.quiet("No table by category: all conversations are of one category, or of none that was named.")
+	}
+	return sec
+}
+
+// nan is a bound that is not known.
+var nan = math.NaN()
+
+// lengthFigure is AL by point with its interval.
+func lengthFigure(points []*point) figure {
+	index, order := temperatureIndex(points)
+	c := rowChart{xTitle: "acceptance length, tokens a step"}
+	t := table{Caption: "Acceptance length by point", Head: heads("Point", "AL", "95 % from", "to", "Conversations", "Client view", "Server view")}
+	for _, p := range points {
+		al := p.al()
+		v := rowValue{style: index[p.run.Temperature], v: al.AverageAL, lo: nan, hi: nan, q1: nan, q3: nan, title: p.title() + ": " + fixed(al.AverageAL, 3) + ", " + intervalText(al)}
+		low, high := none, none
+		if al.Interval != nil {
+			v.lo, v.hi = al.Interval.Low, al.Interval.High
+			low, high = fixed(v.lo, 3), fixed(v.hi, 3)
+		}
+		c.rows = append(c.rows, row{name: p.name, value: fixed(al.AverageAL, 3), values: []rowValue{v}})
+		t.Rows = append(t.Rows, []cell{textCell(p.title()), number(fixed(al.AverageAL, 4)), number(low), number(high), number(count(al.Conversations)),
+			number(fixed(p.spec.Client.AverageAL, 4)), number(fixed(p.spec.Server.AverageAL, 4))})
+	}
+	var legends []legend
+	for i, temp := range order {
+		legends = append(legends, newLegend(i, temperatureName(temp), false))
+	}
+	return figure{
+		ID: "al", Title: "Acceptance length by point", Unit: viewsName(points) + " view, 95 % interval",
+		Desc:   fmt.Sprintf("Average acceptance length of %s with its interval over conversations.", counted(len(points), "point")),
+		Legend: legends, Wide: c.draw(wideWidth), Narrow: c.draw(narrowWidth), Data: t,
+		Notes: []string{"Intervals are over conversations of this run only: two runs of one tool differ by about ±0.07 on 80 questions."},
+	}
+}
+
+// withPositions are the points that have rates by draft position.
+func withPositions(points []*point) []*point {
+	var list []*point
+	for _, p := range points {
+		if len(p.spec.Position.PerPosition) > 0 {
+			list = append(list, p)
+		}
+	}
+	return list
+}
+
+// positionFigure shows one rate by draft position, at the least load of each temperature.
+func positionFigure(id, title, unit string, points, shown []*point, of func(collector.PositionRates) []float64) figure {
+	most := 0
+	for _, p := range points {
+		most = max(most, len(of(p.spec.Position)))
+	}
+	c := lineChart{xTitle: "draft position", yTitle: "accepted", yZero: true, yMax: 1, yLabel: func(v float64) string { return fixed(100*v, 0) + " %" }, xLabel: func(v float64) string { return fixed(v, 0) }}
+	for i := range max(1, most) {
+		c.xTicks = append(c.xTicks, tick{float64(i + 1), strconv.Itoa(i + 1)})
+	}
+	index, _ := temperatureIndex(points)
+	var legends []legend
+	for _, p := range shown {
+		line := series{style: index[p.run.Temperature], name: "T " + temperature(p.run.Temperature)}
+		for i, r := range of(p.spec.Position) {
+			line.points = append(line.points, newDataPoint(float64(i+1), r, "", fmt.Sprintf("%s, position %d: %s", p.title(), i+1, percent(r))))
+		}
+		if len(line.points) > 0 {
+			c.series = append(c.series, line)
+			legends = append(legends, newLegend(line.style, temperatureName(p.run.Temperature)+", "+p.load().kind+" "+p.load().label(), true))
+		}
+	}
+	head := []cell{textCell("Point")}
+	for i := range most {
+		head = append(head, number(strconv.Itoa(i+1)))
+	}
+	t := table{Caption: title + ", all points", Head: head}
+	for _, p := range points {
+		cells := []cell{textCell(p.title())}
+		for i := range most {
+			text := none
+			if r := of(p.spec.Position); i < len(r) {
+				text = percent(r[i])
+			}
+			cells = append(cells, number(text))
+		}
+		t.Rows = append(t.Rows, cells)
+	}
+	return figure{
+		ID: id, Title: title, Unit: unit, Legend: legends, Data: t,
+		Desc: fmt.Sprintf("%s, positions 1 to %d, one line a temperature.", title, most),
+		Wide: c.draw(wideWidth, 320), Narrow: c.draw(narrowWidth, 300),
+	}
+}
+
+// categoryNames are the categories of all points in the order in which they come.
+func categoryNames(points []*point) []string {
+	var names []string
+	seen := map[string]bool{}
+	for _, p := range points {
+		for _, c := range p.categories {
+			if !seen[c.name] {
+				seen[c.name] = true
+				names = append(names, c.name)
+			}
+		}
+	}
+	return names
+}
+
+// categoryName is a category as a table shows it.
+func categoryName(name string) string {
+	if name == "" {
+		return "none named"
+	}
+	return short(name, 40)
+}
+
+// of returns the point's figures of a category; nil where it has none.
+func (p *point) of(name string) *category {
+	for i := range p.categories {
+		if p.categories[i].name == name {
+			return &p.categories[i]
+		}
+	}
+	return nil
+}
+
+// categoryFigure shows AL by category at the least load of each temperature.
+func categoryFigure(points, shown []*point) (figure, int) {
+	names := categoryNames(points)
+	all := len(names)
+	if len(names) > maxCategories {
+		names = names[:maxCategories]
+	}
+	index, _ := temperatureIndex(points)
+	c := rowChart{xTitle: "acceptance length, tokens a step"}
+	t := table{Caption: "Acceptance length by category, as drawn", Head: heads("Category", "Point", "AL", "Conversations")}
+	for _, name := range names {
+		r := row{name: categoryName(name)}
+		for _, p := range shown {
+			cat := p.of(name)
+			if cat == nil {
+				continue
+			}
+			r.values = append(r.values, rowValue{style: index[p.run.Temperature], v: cat.mean(), lo: nan, hi: nan, q1: nan, q3: nan,
+				title: fmt.Sprintf("%s, %s: %s, %s", categoryName(name), p.title(), fixed(cat.mean(), 3), counted(len(cat.al), "conversation"))})
+			t.Rows = append(t.Rows, []cell{textCell(categoryName(name)), textCell(p.title()), number(fixed(cat.mean(), 4)), number(count(len(cat.al)))})
+		}
+		c.rows = append(c.rows, r)
+	}
+	var legends []legend
+	for _, p := range shown {
+		legends = append(legends, newLegend(index[p.run.Temperature], temperatureName(p.run.Temperature)+", "+p.load().kind+" "+p.load().label(), false))
+	}
+	f := figure{
+		ID: "categories", Title: "Acceptance length by category", Unit: "least load of each temperature", Legend: legends, Data: t,
+		Desc: fmt.Sprintf("Average acceptance length of %s.", fmt.Sprintf("%d categories", len(names))),
+		Wide: c.draw(wideWidth), Narrow: c.draw(narrowWidth),
+	}
+	if all > len(names) {
+		f.Notes = append(f.Notes, fmt.Sprintf("The first %d of %d categories.", len(names), all))
+	}
+	return f, all
+}
+
+// categoryTable has a row a point and a column a category.
+func categoryTable(points []*point) table {
+	names := categoryNames(points)
+	t := table{Caption: "Acceptance length by category: mean over its conversations, their number below it."}
+	if len(names) > maxCategories {
+		t.Notes = append(t.Notes, fmt.Sprintf("The first %d of %d categories.", maxCategories, len(names)))
+		names = names[:maxCategories]
+	}
+	t.Head = []cell{textCell("Point")}
+	for _, name := range names {
+		t.Head = append(t.Head, number(categoryName(name)))
+	}
+	for _, p := range points {
+		cells := []cell{textCell(p.title())}
+		for _, name := range names {
+			c := cell{Text: none, Number: true}
+			if cat := p.of(name); cat != nil {
+				c.Text, c.Small = fixed(cat.mean(), 3), "n "+count(len(cat.al))
+			}
+			cells = append(cells, c)
+		}
+		t.Rows = append(t.Rows, cells)
+	}
+	return t
+}

@@ -1,0 +1,221 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"spectap/collector"
+)
+
+// firstRun is the run line of the first point that has one.
+func (s *Source) firstRun() collector.Run {
+	for _, p := range s.points {
+		if p.run.Metric != "" {
+			return p.run
+		}
+	}
+	return collector.Run{}
+}
+
+// distinct lists what the points say, each once, in their order.
+func (s *Source) distinct(of func(*point) string) []string {
+	var list []string
+	for _, p := range s.points {
+		if v := of(p); v != "" && !slices.Contains(list, v) {
+			list = append(list, v)
+		}
+	}
+	return list
+}
+
+func (s *Source) model() string {
+	models := s.distinct(func(p *point) string { return p.run.Model })
+	if s.book != nil && s.book.Server.Model != "" && len(models) == 0 {
+		models = []string{s.book.Server.Model}
+	}
+	if len(models) > 3 {
+		models = append(models[:3:3], fmt.Sprintf("%d more", len(models)-3))
+	}
+	return list(models)
+}
+
+func (s *Source) dataset() string {
+	sets := s.distinct(func(p *point) string { return p.run.Dataset })
+	if len(sets) == 0 && s.book != nil && s.book.Plan.Dataset != "" {
+		sets = []string{s.book.Plan.Dataset}
+	}
+	return list(sets)
+}
+
+func (s *Source) title() string {
+	return short(cmp.Or(s.model(), "unknown model"), 120)
+}
+
+func (s *Source) subtitle() string {
+	parts := []string{cmp.Or(datasetName(s.dataset()), "no data set named")}
+	if s.folder != "" {
+		parts = append(parts, "folder "+short(s.folder, 80))
+	}
+	return strings.Join(parts, " · ")
+}
+
+// datasetName is a data set's name as people write it.
+func datasetName(name string) string {
+	switch name {
+	case "mtbench":
+		return "MT-Bench"
+	case "specbench":
+		return "Spec-Bench"
+	case "speed":
+		return "SPEED-Bench"
+	}
+	return short(name, 80)
+}
+
+// headFacts are the facts beside the title.
+func (s *Source) headFacts() []fact {
+	run := s.firstRun()
+	var facts []fact
+	add := func(name, value string) {
+		if value != "" {
+			facts = append(facts, fact{name, short(value, 120)})
+		}
+	}
+	engine := strings.TrimSpace(run.Engine + " " + run.EngineVersion)
+	if engine == "" && s.book != nil {
+		engine = strings.TrimSpace(s.book.Server.Engine + " " + s.book.Server.Version)
+	}
+	add("Server", engine)
+	if s.book != nil {
+		add("Started", started(s.book.Started))
+	}
+	if run.GPUs > 0 {
+		add("GPUs", strconv.Itoa(run.GPUs))
+	}
+	if run.Shard != nil && run.Shard.Of > 1 {
+		add("Shard", run.Shard.Name())
+	}
+	return facts
+}
+
+// started is a time of sweep.json to the minute.
+func started(stamp string) string {
+	day, clock, ok := strings.Cut(stamp, "T")
+	if !ok || len(clock) < 5 {
+		return stamp
+	}
+	return day + " " + clock[:5] + " UTC"
+}
+
+// tiles are the figures that are read first.
+func (s *Source) tiles() []tile {
+	complete := s.complete()
+	all := len(s.points) + len(s.notRun)
+	state := tile{Name: "Points complete", Value: fmt.Sprintf("%d of %d", len(complete), all)}
+	if n := len(s.points) - len(complete); n > 0 {
+		state.More = fmt.Sprintf("%d failed", n)
+	}
+	if n := len(s.notRun); n > 0 {
+		state.More = strings.TrimPrefix(state.More+fmt.Sprintf(", %d not run", n), ", ")
+	}
+	var tiles []tile
+	if len(complete) > 0 {
+		tiles = append(tiles, s.lengthTile())
+	}
+	if best := most(complete, func(p *point) float64 { return p.outputPerGPU() }); best != nil {
+		tiles = append(tiles, tile{"Most throughput", rate(best.outputPerGPU()), "tok/s per GPU", "at " + best.title()})
+	}
+	if best := most(complete, func(p *point) float64 { return p.perUser() }); best != nil {
+		tiles = append(tiles, tile{"Fastest for a user", rate(best.perUser()), "tok/s", "at " + best.title()})
+	}
+	return append(tiles, state)
+}
+
+// lengthTile tells the acceptance length, of several points the range.
+func (s *Source) lengthTile() tile {
+	t := tile{Name: "Acceptance length", Unit: "tokens a step"}
+	complete := s.complete()
+	lo := slices.MinFunc(complete, func(a, b *point) int { return cmp.Compare(a.al().AverageAL, b.al().AverageAL) })
+	hi := slices.MaxFunc(complete, func(a, b *point) int { return cmp.Compare(a.al().AverageAL, b.al().AverageAL) })
+	t.Value = fixed(lo.al().AverageAL, 2)
+	if b := fixed(hi.al().AverageAL, 2); b != t.Value {
+		t.Value += "–" + b
+		t.More = "from " + lo.title() + " to " + hi.title()
+	}
+	if len(complete) == 1 {
+		t.More = intervalText(lo.al())
+	}
+	return t
+}
+
+// most is the point with the greatest value above 0; nil where none has one.
+func most(points []*point, of func(*point) float64) *point {
+	var best *point
+	for _, p := range points {
+		if v := of(p); v > 0 && (best == nil || v > of(best)) {
+			best = p
+		}
+	}
+	return best
+}
+
+// notices are what a reader must see before any figure.
+func (s *Source) notices() []string {
+	list := slices.Clone(s.warnings)
+	if len(s.points) == 0 {
+		list = append(list, "No point was run, so there are no figures.")
+	} else if len(s.complete()) == 0 {
+		list = append(list, "No point is complete, so there are no figures. What is known about the failures stands below.")
+	}
+	for _, p := range s.complete() {
+		if p.failedRequests > 0 {
+			list = append(list, fmt.Sprintf("%s: %d of %d requests failed; its figures are of the others.", p.title(), p.failedRequests, p.requests+p.failedRequests))
+		}
+	}
+	return list
+}
+
+// al is the acceptance length that the point's acceptance_rate.json holds.
+func (p *point) al() collector.ViewAL {
+	if p.spec.View == collector.ViewServer {
+		return p.spec.Server
+	}
+	return p.spec.Client
+}
+
+func intervalText(v collector.ViewAL) string {
+	if v.Interval == nil {
+		return "no interval: " + v.NoInterval
+	}
+	return fmt.Sprintf("%.0f %% interval %s–%s", 100*v.Interval.Level, fixed(v.Interval.Low, 3), fixed(v.Interval.High, 3))
+}
+
+func (p *point) outputTPS() float64 {
+	if p.timing == nil {
+		return 0
+	}
+	return p.timing.OutputTPS
+}
+
+func (p *point) outputPerGPU() float64 {
+	if p.timing == nil {
+		return 0
+	}
+	return p.timing.OutputTPSPerGPU
+}
+
+// perUser is the mean of Request Generation Tokens Per Second; 0 where no turn has one.
+func (p *point) perUser() float64 {
+	if p.timing == nil || len(p.timing.GenerationTPS) == 0 {
+		return 0
+	}
+	return collector.Mean(p.timing.GenerationTPS)
+}
+
+// title is the point's name as a text shows it.
+func (p *point) title() string { return short(p.name, 48) }
+
+func temperature(t float64) string { return strconv.FormatFloat(t, 'g', -1, 64) }

@@ -1,0 +1,240 @@
+package report
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+
+	"spectap/collector"
+)
+
+// point is one point as the page shows it.
+type point struct {
+	name, folder string
+	failed       bool
+	reason       string // why it failed
+	run          collector.Run
+	row          *bookRow // of sweep.json; nil where there is none
+
+	requests, conversations int
+	failedRequests          int
+	errors                  map[string]int // failed requests by kind
+
+	spec       *collector.Speculation // nil where nothing was drafted or nothing could be made
+	timing     *collector.TimingResult
+	untimed    string // why there are no times
+	ttft, step distribution
+	shared     int // gaps of 0: two events in one read, so no step time
+
+	categories []category
+	ends       turnEnds
+	warnings   []string
+}
+
+// load is how hard a point was asked: so many at a time, or so many a second.
+type load struct {
+	kind  string // loadClosed
+	value float64
+}
+
+// loadClosed is a fixed number of conversations at a time.
+const loadClosed = "concurrency"
+
+func (p *point) load() load { return load{loadClosed, float64(p.run.Concurrency)} }
+
+// label is the load in a chart.
+func (l load) label() string { return strconv.FormatFloat(l.value, 'f', -1, 64) }
+
+func (p *point) warn(format string, args ...any) {
+	p.warnings = append(p.warnings, fmt.Sprintf(format, args...))
+}
+
+// category is the acceptance length of the conversations of one category.
+type category struct {
+	name string
+	al   []float64 // of its conversations, in the order of the data set
+}
+
+func (c category) mean() float64 { return collector.Mean(c.al) }
+
+// turnEnds count what makes server and client view of a turn differ: the numbers
+// of metric-parity's D1 to D4 and D14.
+type turnEnds struct {
+	turns        int
+	cutStop      int // last step cut by EOS or a stop token (D1)
+	tokensStop   int
+	eos          int // ended at EOS (D2)
+	cutLimit     int // last step cut by the token limit (D3)
+	tokensLimit  int
+	draftless    int // turns with decode steps without drafts (D4)
+	stopToken    int // ended at another stop token with a turn after it (D14)
+	approximated int // of these turns the events did not say how they ended exactly
+}
+
+// measure makes the figures of a point. dir is its folder, for speculation.json.
+func (p *point) measure(c collector.Point, dir string) error {
+	turns, failures := c.MeasuredTurns()
+	p.countFailed(c)
+	if len(turns) == 0 {
+		return errors.New("none of its conversations can be measured" + firstFailure(failures))
+	}
+	var err error
+	if p.spec, err = speculationOf(c, dir); err != nil {
+		return err
+	}
+	p.requests = len(turns)
+	view := c.Run.Acceptance
+	convs, _ := c.Conversations(cmp.Or(view, collector.ViewClient))
+	p.conversations = len(convs)
+	p.measureTimes(turns, c.Run.GPUs)
+	p.measureCategories(turns, convs, c.Run.Metric)
+	p.ends = endsOf(turns)
+	p.warnings = append(p.warnings, p.spec.Warnings...)
+	if p.row != nil && len(p.row.Warnings) > 0 {
+		p.warnings = append(p.warnings[:len(p.warnings)-len(p.spec.Warnings)], p.row.Warnings...)
+	}
+	return nil
+}
+
+func firstFailure(failures []collector.Failure) string {
+	if len(failures) == 0 {
+		return ""
+	}
+	return "; the first: " + failures[0].Error()
+}
+
+// countFailed counts the requests and the failed ones by kind.
+func (p *point) countFailed(c collector.Point) {
+	p.requests, p.failedRequests, p.errors = 0, 0, map[string]int{}
+	for _, r := range c.Records {
+		if r.SetApart != "" {
+			continue
+		}
+		p.requests++
+		if r.ErrorKind != "" {
+			p.failedRequests++
+			p.errors[r.ErrorKind]++
+		}
+	}
+}
+
+// speculationOf reads speculation.json, or makes it where there is none that can be read.
+func speculationOf(c collector.Point, dir string) (*collector.Speculation, error) {
+	spec := new(collector.Speculation)
+	if len(c.Run.Shards) == 0 { // of one shard there is the part's own
+		text, err := os.ReadFile(filepath.Join(dir, collector.FileSpeculation))
+		if err == nil && json.Unmarshal(text, spec) == nil && spec.Schema == collector.SchemaSpeculation {
+			return spec, nil
+		}
+	}
+	files, _, err := c.Files()
+	if err != nil {
+		return nil, err
+	}
+	spec = new(collector.Speculation)
+	if err := json.Unmarshal(files[collector.FileSpeculation], spec); err != nil {
+		return nil, fmt.Errorf("cannot read the figures made of its records: %w", err)
+	}
+	return spec, nil
+}
+
+// measureTimes makes timing.json's figures and the distributions.
+func (p *point) measureTimes(turns []collector.MeasuredTurn, gpus int) {
+	timed := make([]collector.Turn, len(turns))
+	gaps := 0
+	for i, t := range turns {
+		timed[i] = collector.Turn{Times: t.Times, Tokens: t.Tokens}
+		gaps += len(t.Times)
+	}
+	slices.SortStableFunc(timed, func(a, b collector.Turn) int {
+		return cmp.Compare(a.Times[len(a.Times)-1], b.Times[len(b.Times)-1])
+	})
+	timing, err := collector.Timing(timed, max(1, gpus))
+	if err != nil {
+		p.untimed = err.Error()
+		return
+	}
+	steps := make([]float64, 0, gaps)
+	for _, t := range timed {
+		for i := 2; i < len(t.Times); i++ {
+			if gap := t.Times[i] - t.Times[i-1]; gap > 0 {
+				steps = append(steps, gap)
+			} else {
+				p.shared++
+			}
+		}
+	}
+	p.timing = &timing
+	p.ttft, p.step = newDistribution(timing.TTFT), newDistribution(steps)
+	timing.StepTime, timing.E2E, timing.OutputTokens = nil, nil, nil // large, and not shown
+}
+
+// measureCategories groups the conversations, in the order in which categories appear.
+func (p *point) measureCategories(turns []collector.MeasuredTurn, convs []collector.Conversation, m collector.Metric) {
+	name := map[int]string{}
+	for _, t := range turns {
+		name[t.Conversation] = t.Category
+	}
+	at := map[string]int{}
+	for i, al := range collector.ConversationALs(m, convs) {
+		c := name[convs[i].Index]
+		if math.IsNaN(al) {
+			continue
+		}
+		if _, known := at[c]; !known {
+			at[c] = len(p.categories)
+			p.categories = append(p.categories, category{name: c})
+		}
+		p.categories[at[c]].al = append(p.categories[at[c]].al, al)
+	}
+}
+
+// endsOf counts how the turns ended.
+func endsOf(turns []collector.MeasuredTurn) turnEnds {
+	e := turnEnds{turns: len(turns)}
+	for _, t := range turns {
+		if t.Client.Source != collector.SourceExact {
+			e.approximated++
+		}
+		if t.Client.EOSEnded {
+			e.eos++
+		}
+		if t.Client.DraftlessSteps > 0 {
+			e.draftless++
+		}
+		if n := t.Client.CutTokens; n > 0 && t.Record.Finish == "length" {
+			e.cutLimit, e.tokensLimit = e.cutLimit+1, e.tokensLimit+n
+		} else if n > 0 {
+			e.cutStop, e.tokensStop = e.cutStop+1, e.tokensStop+n
+		}
+		if !t.Last && len(t.Record.StopReason) > len("token:") && t.Record.StopReason[:len("token:")] == "token:" {
+			e.stopToken++
+		}
+	}
+	return e
+}
+
+// distribution is a sample at every percent, so that a page does not grow with it.
+type distribution struct {
+	n    int
+	mean float64
+	at   [101]float64 // quantiles
+}
+
+func newDistribution(xs []float64) distribution {
+	d := distribution{n: len(xs), mean: collector.Mean(xs)}
+	if d.n == 0 {
+		return d
+	}
+	sorted := slices.Sorted(slices.Values(xs))
+	for i := range d.at {
+		d.at[i] = collector.Quantile(sorted, float64(i)/100)
+	}
+	return d
+}

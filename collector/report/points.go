@@ -1,0 +1,98 @@
+package report
+
+import (
+	"fmt"
+
+	"spectap/collector"
+)
+
+// pointsSection is the table of all complete points.
+func (s *Source) pointsSection() section {
+	sec := section{ID: "points", Title: "Figures by point"}
+	points := s.complete()
+	if len(points) == 0 {
+		return sec
+	}
+	t := table{
+		Caption: "One row a point. AL: tokens of an engine step, averaged as the data set's metric does, in the " + viewsName(points) +
+			" view, with its 95 % interval over conversations (this run only). Times in milliseconds; p50 and p95 are quantiles.",
+		Head: heads("Point", "Temperature", "Load", "AL", "Output tok/s", "per GPU", "tok/s per user", "TTFT p50", "TTFT p95", "Step p50", "Requests", "Failed", "Audit"),
+	}
+	for _, p := range points {
+		t.Rows = append(t.Rows, p.cells())
+	}
+	sec.table(t)
+	return sec
+}
+
+// viewsName names the view of AL that the points are in.
+func viewsName(points []*point) string {
+	views := map[string]bool{}
+	for _, p := range points {
+		views[p.spec.View] = true
+	}
+	if len(views) == 1 {
+		return points[0].spec.View
+	}
+	return "client or server"
+}
+
+// cells is the point's row.
+func (p *point) cells() []cell {
+	al := cell{Text: fixed(p.al().AverageAL, 3), Number: true}
+	if i := p.al().Interval; i != nil {
+		al.Small = fixed(i.Low, 3) + "–" + fixed(i.High, 3)
+	}
+	cells := []cell{textCell(p.title()), number(temperature(p.run.Temperature)), number(p.load().label()), al}
+	if p.timing == nil {
+		for range 6 {
+			cells = append(cells, number(none))
+		}
+	} else {
+		perUser := none
+		if v := p.perUser(); v > 0 {
+			perUser = rate(v)
+		}
+		cells = append(cells, number(rate(p.outputTPS())), number(rate(p.outputPerGPU())), number(perUser),
+			number(p.ttft.ms(50)), number(p.ttft.ms(95)), number(p.step.ms(50)))
+	}
+	return append(cells, number(count(p.requests)), cell{Text: count(p.failedRequests), Number: true, Bad: p.failedRequests > 0},
+		cell{Text: p.audit(), Number: true, Bad: p.spec.Audit.Verdict == collector.AuditDiffers})
+}
+
+func (p *point) audit() string { return p.spec.Audit.Verdict }
+
+// ms is a quantile in milliseconds.
+func (d distribution) ms(percent int) string {
+	if d.n == 0 {
+		return none
+	}
+	return milliseconds(d.at[percent])
+}
+
+// temperatureIndex numbers the temperatures, for one style each.
+func temperatureIndex(points []*point) (index map[float64]int, order []float64) {
+	index = map[float64]int{}
+	for _, p := range points {
+		if _, known := index[p.run.Temperature]; !known {
+			index[p.run.Temperature] = len(order)
+			order = append(order, p.run.Temperature)
+		}
+	}
+	return index, order
+}
+
+// lightest is, for each temperature, the point with the least load: where
+// acceptance is shown once for all loads.
+func lightest(points []*point) []*point {
+	index, order := temperatureIndex(points)
+	list := make([]*point, len(order))
+	for _, p := range points { // in the order of their load
+		if i := index[p.run.Temperature]; list[i] == nil {
+			list[i] = p
+		}
+	}
+	return list
+}
+
+func temperatureName(t float64) string { return fmt.Sprintf("temperature %s", temperature(t)) }

@@ -1,0 +1,68 @@
+// Package report makes one HTML file of a sweep's folder: figures, charts and all
+// that a reader must know to believe them. It reads files and writes one; it asks
+// no server and reads no clock, so that the same folder gives the same bytes.
+//
+//	folder ──▶ Read ──▶ Source ──▶ page (texts, tables, drawings) ──▶ page.html
+//
+// Start with Write, then page.go. No prompt, no reply and no header is in a page:
+// nothing here reads them.
+package report
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+)
+
+// FileReport is the report's name in the folder of a sweep.
+const FileReport = "report.html"
+
+// ErrWrite is behind an error that no other folder would help against: the page
+// could not be written.
+var ErrWrite = errors.New("the page could not be written")
+
+// Write makes the report of the folder dir at path.
+func Write(dir, path string) error {
+	src, err := Read(dir)
+	if err != nil {
+		return err
+	}
+	var b bytes.Buffer
+	if err := src.HTML(&b); err != nil {
+		return err
+	}
+	return writeWhole(path, b.Bytes())
+}
+
+// HTML writes the page.
+func (s *Source) HTML(w io.Writer) error {
+	var b bytes.Buffer
+	if err := pageTemplate.Execute(&b, s.page()); err != nil {
+		return fmt.Errorf("cannot make the report: %w", err)
+	}
+	_, err := w.Write(bytes.Map(visible, b.Bytes()))
+	return err
+}
+
+// writeWhole writes a file under a temporary name and renames it, so that a reader
+// sees the old page or the new one.
+func writeWhole(path string, text []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(path), ".spectap-*")
+	if err != nil {
+		return fmt.Errorf("%w: %q: %w", ErrWrite, path, err)
+	}
+	_, err = f.Write(text)
+	if err == nil {
+		err = f.Chmod(0o644)
+	}
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		return errors.Join(fmt.Errorf("%w: %q: %w", ErrWrite, path, err), os.Remove(f.Name()))
+	}
+	return nil
+}
