@@ -65,7 +65,7 @@ func sameShardPlan(a, b Run) error {
 // planMembers are the members of configuration.json that decide what was asked
 // and are in no other member of a Run.
 var planMembers = [...]string{"runtime_params", "output_length", "completions", "num_requests", "select", "top_p", "top_k",
-	"sampling_seed", "include_stop_str_in_output", "cache_salt", "driver"}
+	"sampling_seed", "include_stop_str_in_output", "cache_salt", "driver", "arrivals", "arrivals_seed"}
 
 func configurationsDiffer(a, b Run) []string {
 	x, okA := configurationOf(a)

@@ -57,7 +57,9 @@ type bookPlan struct {
 	Measure       string           `json:"measure"`
 	Acceptance    string           `json:"acceptance"`
 	NoSpecStats   bool             `json:"no_spec_stats"`
-	Driver        string           `json:"driver"` // "builtin", or another program and its version
+	Driver        string           `json:"driver"`                  // "builtin", or another program and its version
+	Arrivals      string           `json:"arrivals,omitempty"`      // of an open loop
+	ArrivalsSeed  *int64           `json:"arrivals_seed,omitempty"` // of its first run
 	CacheSalt     bool             `json:"cache_salt"`
 }
 
@@ -106,6 +108,9 @@ func (s *Sweep) newBook(srv server) *book {
 	if s.Plan.Shard.divided() {
 		b.head.Plan.Shard = s.Plan.Shard.String()
 	}
+	if len(cfg.RequestRate) > 0 {
+		b.head.Plan.Arrivals, b.head.Plan.ArrivalsSeed = cfg.Arrivals, &cfg.ArrivalsSeed
+	}
 	for _, p := range s.Plan.Points {
 		b.head.Plan.Points = append(b.head.Plan.Points, p.Name)
 	}
@@ -139,7 +144,7 @@ func (b *book) add(done pointResult) error {
 		row.Summary = collector.Summary{Requests: f.Requests, Failed: f.FailedRequests}
 	}
 	row.Point, row.Temperature, row.Concurrency = done.point.Name, done.point.Temperature, done.point.Concurrency
-	row.Repeat = done.point.Repeat
+	row.Repeat, row.RequestRate = done.point.Repeat, done.point.Rate
 	b.put(row)
 	return b.write()
 }
@@ -171,7 +176,7 @@ func (b *book) csv() []byte {
 	_ = w.Write([]string{"run", "point", "state", "temperature", "concurrency", "conversations", "requests", "failed_requests",
 		"average_al", "acceptance_view", "client_average_al", "server_average_al", "output_tokens_per_second",
 		"output_tokens_per_second_per_gpu", "decode_tokens_per_second_per_user", "ttft_mean_s", "ttft_p50_s",
-		"blocks_came", "blocks_expected", "audit", "repeat"}) // a buffer takes all
+		"blocks_came", "blocks_expected", "audit", "repeat", "request_rate"}) // a buffer takes all
 	for _, r := range b.rows {
 		f := func(v float64) string {
 			if r.State == stateFailed {
@@ -179,12 +184,20 @@ func (b *book) csv() []byte {
 			}
 			return strconv.FormatFloat(v, 'g', -1, 64)
 		}
-		_ = w.Write([]string{r.Run, r.Point, r.State, shortest(r.Temperature), strconv.Itoa(r.Concurrency), strconv.Itoa(r.Conversations),
+		_ = w.Write([]string{r.Run, r.Point, r.State, shortest(r.Temperature), positive(float64(r.Concurrency)), strconv.Itoa(r.Conversations),
 			strconv.Itoa(r.Requests), strconv.Itoa(r.Failed), f(r.AverageAL), r.View, f(r.ClientAL), f(r.ServerAL), f(r.OutputTPS),
-			f(r.OutputTPSPerGPU), f(r.DecodeTPSPerUser), f(r.TTFTMean), f(r.TTFTP50), strconv.Itoa(r.BlocksCame), strconv.Itoa(r.BlocksExpected), r.Audit, strconv.Itoa(r.Repeat.Number())})
+			f(r.OutputTPSPerGPU), f(r.DecodeTPSPerUser), f(r.TTFTMean), f(r.TTFTP50), strconv.Itoa(r.BlocksCame), strconv.Itoa(r.BlocksExpected), r.Audit, strconv.Itoa(r.Repeat.Number()), positive(r.RequestRate)})
 	}
 	w.Flush()
 	return buf.Bytes()
+}
+
+// positive is a number, or nothing where it does not apply.
+func positive(v float64) string {
+	if v <= 0 {
+		return ""
+	}
+	return shortest(v)
 }
 
 // publicArgs redacts the command line and strips credentials from its URLs.

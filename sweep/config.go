@@ -19,6 +19,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"spectap/collector"
 )
 
 // Who asks the questions of a point (Config.Driver).
@@ -44,6 +46,9 @@ type Config struct {
 	RuntimeParams string   // YAML file, or ""
 	Temperatures  []string // as typed; none: the YAML's, else 0
 	Concurrency   []string // as typed; none: 1
+	RequestRate   []string // as typed, conversations per second, in place of Concurrency
+	Arrivals      string   // collector.ArrivalsPoisson or ArrivalsConstant; "": Poisson
+	ArrivalsSeed  int64    // of Poisson arrivals
 	Warmup        int      // conversations that are asked before each point, in no figure
 	Repeats       int      // runs of each point; 0: 1
 	OutputLength  int      // most tokens of a turn; 0: 4096
@@ -77,9 +82,11 @@ type Config struct {
 
 	StallTimeout time.Duration // an answer that brings no data for so long has failed; 0: no limit. The measuring proxy keeps it.
 
-	Argv    []string          // recorded, redacted
-	Env     map[string]string // provenance variables, recorded
-	Version string            // spectap's own
+	Argv []string          // recorded, redacted
+	Env  map[string]string // provenance variables, recorded
+	// OpenFiles is how many files the process may have open; 0: not known.
+	OpenFiles int
+	Version   string // spectap's own
 
 	ServerCommand []string     // how the server was started, without secrets; recorded. nil: somebody else did
 	Gone          func() error // why the server will never be ready again, nil while it may be; nil func: it is waited for
@@ -99,7 +106,7 @@ func (c Config) withDefaults() Config {
 		field *string
 		value string
 	}{
-		{&c.Driver, DriverBuiltin}, {&c.Select, SelectAuto}, {&c.Postprocess, "base"}, {&c.Measure, "tokens"}, {&c.Acceptance, "client"},
+		{&c.Driver, DriverBuiltin}, {&c.Select, SelectAuto}, {&c.Postprocess, "base"}, {&c.Measure, "tokens"}, {&c.Acceptance, "client"}, {&c.Arrivals, collector.ArrivalsPoisson},
 	} {
 		if *d.field == "" {
 			*d.field = d.value
@@ -114,7 +121,7 @@ func (c Config) withDefaults() Config {
 	if c.GPUs == 0 {
 		c.GPUs = 1
 	}
-	if len(c.Concurrency) == 0 {
+	if len(c.Concurrency) == 0 && len(c.RequestRate) == 0 {
 		c.Concurrency = []string{"1"}
 	}
 	return c
@@ -134,6 +141,7 @@ func (c Config) check() []error {
 	oneOf("select", c.Select, SelectAuto, SelectStratified, SelectFirst)
 	oneOf("postprocess", c.Postprocess, "base", "gptoss")
 	oneOf("measure", c.Measure, "tokens", "usage")
+	oneOf("arrivals", c.Arrivals, collector.ArrivalsPoisson, collector.ArrivalsConstant)
 	oneOf("acceptance", c.Acceptance, "client", "server")
 	if c.OutputLength < 1 {
 		add("cannot use --output_length %d: want at least 1 token", c.OutputLength)
@@ -153,6 +161,7 @@ func (c Config) check() []error {
 	if err := c.checkWarmup(); err != nil {
 		errs = append(errs, err)
 	}
+	errs = append(errs, c.checkOpenLoop()...)
 	if c.Wait < 0 {
 		add("cannot use --wait %v: want 0 or more", c.Wait)
 	}

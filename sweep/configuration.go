@@ -18,7 +18,7 @@ func (s *Sweep) configuration(srv server, point PlannedPoint, t template, counte
 		Tokenizer: optional(cfg.Tokenizer), Dataset: optional(cfg.Dataset), DatasetPath: optional(cfg.DatasetPath),
 		NumRequests: cfg.NumRequests, Engine: optional(engineNames[srv.engine]), ModelDir: optional(srv.root),
 		RuntimeParams: params, Temperature: &point.Temperature, OutputLength: &cfg.OutputLength,
-		TPSize: &cfg.GPUs, Concurrency: &point.Concurrency, IgnoreEOS: &cfg.IgnoreEOS,
+		TPSize: &cfg.GPUs, IgnoreEOS: &cfg.IgnoreEOS,
 		Completions: &cfg.Completions, Postprocess: &cfg.Postprocess, SaveDir: optional(cfg.SaveDir),
 		ServingConfig: servingConfig(srv, counters, cfg.ServerCommand), EngineVersion: optional(srv.version), Argv: cfg.Argv,
 		Provenance: collector.ProvenanceOf(cfg.Env, checkpoint(srv.root), s.now()),
@@ -30,13 +30,22 @@ func (s *Sweep) configuration(srv server, point PlannedPoint, t template, counte
 		c.SpecBench = optional(s.Plan.datasetPath)
 	}
 	c.Extra = s.extra(srv, t)
+	if schedule := s.schedule(point); schedule != nil {
+		c.Extra.Set("request_rate", schedule.Rate)
+		c.Extra.Set("arrivals", schedule.Arrivals)
+		c.Extra.Set("arrivals_seed", int(schedule.Seed))
+	} else {
+		c.Concurrency = &point.Concurrency
+	}
 	if cfg.Repeats > 1 {
 		c.Extra.Set("repeat", point.Repeat.Number())
 	}
 	if s.Plan.Shard.divided() {
 		c.Extra.Set("shard", s.Plan.Shard.String())
 		c.Extra.Set("shard_conversations", s.Plan.Conversations())
-		c.Extra.Set("shard_concurrency", point.Own)
+		if !point.openLoop() {
+			c.Extra.Set("shard_concurrency", point.Own)
+		}
 	}
 	return c.JSON()
 }

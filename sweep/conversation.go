@@ -25,6 +25,7 @@ type load struct {
 	template  template
 	point     PlannedPoint
 	questions []collector.Question
+	schedule  *collector.Schedule     // of an open loop; nil: closed
 	warmup    bool                    // the conversations are no part of the point
 	keep      func(*collector.Record) // called for each Record, from many goroutines
 
@@ -32,11 +33,15 @@ type load struct {
 	failed []failedRequest
 }
 
-// run asks all conversations, as many at a time as the point's concurrency, in
-// data-set order: a permit is held for a whole conversation, without think
-// time, as specdec_bench's run_loop does. It returns when all have ended; after
+// run asks all conversations in data-set order: at the moments of a schedule or,
+// without one, as many at a time as the point's concurrency. A permit is held for
+// a whole conversation, without think time, as specdec_bench's run_loop does. It returns when all have ended; after
 // ctx is cancelled no further one starts.
 func (l *load) run(ctx context.Context) {
+	if l.schedule != nil {
+		l.arrive(ctx)
+		return
+	}
 	permits := make(chan struct{}, l.point.Own)
 	var all sync.WaitGroup
 	defer all.Wait()

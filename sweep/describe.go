@@ -33,11 +33,7 @@ func (p *Plan) Describe(w io.Writer) error {
 		if p.Config.SaveDir != "" {
 			where = filepath.Join(p.Config.SaveDir, point.Name)
 		}
-		of := ""
-		if p.Shard.divided() {
-			of = fmt.Sprintf(" of %d", point.Concurrency)
-		}
-		e.printf("point        temperature %s, concurrency %d%s%s -> %s\n", shortest(point.Temperature), point.Own, of, point.runText(), where)
+		e.printf("point        temperature %s, %s%s -> %s\n", shortest(point.Temperature), point.loadText(p), point.runText(), where)
 	}
 	for _, warning := range p.Warnings {
 		e.printf("warning      %s\n", warning)

@@ -30,12 +30,13 @@ type Plan struct {
 	questionsHash string // of the whole data set; only with a Shard
 }
 
-// PlannedPoint is one temperature at one concurrency.
+// PlannedPoint is one temperature at one load.
 type PlannedPoint struct {
 	Name        string // "t0.6_c32", the name of its folder; "t0.6_c32_r2" of its second run
 	Temperature float64
-	Concurrency int // of all shards together
-	Own         int // this sweep's part of it
+	Concurrency int     // of all shards together; 0 in an open loop
+	Own         int     // this sweep's part of it
+	Rate        float64 // of an open loop, whose points are "t0.6_q20": conversations per second of all shards together; else 0
 	Repeat      collector.Repeat
 }
 
@@ -60,6 +61,7 @@ func NewPlan(cfg Config) (*Plan, error) {
 		errs = append(errs, checkNoRun(cfg.SaveDir)...)
 	}
 	errs = append(errs, p.divide()...)
+	errs = append(errs, p.checkFiles()...)
 	if cfg.SaveDir != "" {
 		errs = append(errs, p.checkFolders()...)
 	}
@@ -88,7 +90,7 @@ func sampling(cfg Config, params runtimeParams) (topP float64, topK int) {
 	return topP, topK
 }
 
-// plotPoints makes the points: for each temperature all concurrencies.
+// plotPoints makes the points: for each temperature all loads.
 func (p *Plan) plotPoints() []error {
 	typed := p.Config.Temperatures
 	ts, errs := temperatures(typed)
@@ -98,14 +100,14 @@ func (p *Plan) plotPoints() []error {
 			ts = []float64{*p.params.temperature}
 		}
 	}
-	cs, more := concurrencies(p.Config.Concurrency)
+	loads, more := p.loads()
 	errs = append(errs, more...)
 	seen := map[string]int{}
 	for _, t := range ts {
-		for _, c := range cs {
-			point := PlannedPoint{Name: "t" + shortest(t) + "_c" + strconv.Itoa(c), Temperature: t, Concurrency: c, Own: c}
+		for _, point := range loads {
+			point.Name, point.Temperature = "t"+shortest(t)+point.Name, t
 			if seen[point.Name]++; seen[point.Name] == 2 {
-				errs = append(errs, fmt.Errorf("two points are equal: temperature %s at concurrency %d is asked for more than once", shortest(t), c))
+				errs = append(errs, fmt.Errorf("two points are equal: temperature %s at %s is asked for more than once", shortest(t), point.loadName()))
 			}
 			if seen[point.Name] == 1 {
 				p.Points = append(p.Points, point)
@@ -113,6 +115,20 @@ func (p *Plan) plotPoints() []error {
 		}
 	}
 	return errs
+}
+
+// loads are the points of one temperature, which their names lack.
+func (p *Plan) loads() ([]PlannedPoint, []error) {
+	var loads []PlannedPoint
+	cs, errs := concurrencies(p.Config.Concurrency)
+	for _, c := range cs {
+		loads = append(loads, PlannedPoint{Name: "_c" + strconv.Itoa(c), Concurrency: c, Own: c})
+	}
+	rates, more := requestRates(p.Config.RequestRate)
+	for _, r := range rates {
+		loads = append(loads, PlannedPoint{Name: "_q" + shortest(r), Rate: r})
+	}
+	return loads, append(errs, more...)
 }
 
 // loadQuestions reads the data set.

@@ -52,7 +52,7 @@ func (s *Sweep) runPoint(ctx context.Context, srv server, point PlannedPoint, b 
 		run.Before = s.settledCounters(ctx, srv.engine, run.Before, warm.finished())
 	}
 	s.progress.stage(point.Name, s.Plan.Turns())
-	l := &load{sweep: s, template: t, point: point, questions: s.Plan.Questions, keep: func(r *collector.Record) {
+	l := &load{sweep: s, template: t, point: point, questions: s.Plan.Questions, schedule: s.schedule(point), keep: func(r *collector.Record) {
 		kept.add(r)
 		files.emit(r)
 	}}
@@ -65,6 +65,7 @@ func (s *Sweep) runPoint(ctx context.Context, srv server, point PlannedPoint, b 
 	}
 	o.warnings = append(warm.warnings(), o.warnings...)
 	run.After = s.settledCounters(ctx, srv.engine, run.Before, kept.finished())
+	run.Schedule = l.schedule // which has begun
 	return s.closePoint(files, run, l, o, kept.all)
 }
 
@@ -183,7 +184,7 @@ func (s *Sweep) describe(srv server, point PlannedPoint) collector.Run {
 	cfg := s.Plan.Config
 	return collector.Run{
 		ID: s.runID, Point: point.Name, Dataset: s.Plan.Dataset, Metric: s.Plan.Metric, Questions: s.Plan.Questions,
-		GPUs: cfg.GPUs, Temperature: point.Temperature, Concurrency: point.Concurrency, Repeat: point.Repeat,
+		GPUs: cfg.GPUs, Temperature: point.Temperature, Concurrency: point.Concurrency, Repeat: point.Repeat, Schedule: s.schedule(point),
 		Acceptance: cfg.Acceptance, Measure: cfg.Measure, Postprocess: cfg.Postprocess,
 		IgnoreEOS: cfg.IgnoreEOS, NoSpecStats: cfg.NoSpecStats, Seed: cfg.Seed,
 		Model: srv.model, Engine: srv.engine, EngineVersion: srv.version, Shard: s.shardOf(point), Warmup: cfg.Warmup,

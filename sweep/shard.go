@@ -78,6 +78,9 @@ func (p *Plan) divide() []error {
 	}
 	refused := map[int]bool{}
 	for i := range p.Points {
+		if p.Points[i].openLoop() {
+			continue // a shard asks its own conversations at their moments
+		}
 		c := p.Points[i].Concurrency
 		p.Points[i].Own = shard.part(c)
 		if c < shard.Of && !refused[c] {

@@ -33,11 +33,11 @@ func Table(w io.Writer, res Result) {
 	}
 	t.AppendHeader(header)
 	for _, s := range res.Summaries {
-		t.AppendRow(row(s.Repeat, shortest(s.Temperature), s.Concurrency, averageAL(s), fmt.Sprintf("%.1f", s.OutputTPS),
+		t.AppendRow(row(s.Repeat, shortest(s.Temperature), s.Load(), averageAL(s), fmt.Sprintf("%.1f", s.OutputTPS),
 			fmt.Sprintf("%.1f", s.OutputTPSPerGPU), decodeRate(s), fmt.Sprintf("%.1f", s.TTFTMean*1e3), s.Failed, blocks(s), s.Audit))
 	}
 	for _, f := range res.Failed {
-		t.AppendRow(row(f.Point.Repeat, shortest(f.Point.Temperature), f.Point.Concurrency, "failed", "-", "-", "-", "-",
+		t.AppendRow(row(f.Point.Repeat, shortest(f.Point.Temperature), f.Point.load(), "failed", "-", "-", "-", "-",
 			f.FailedRequests, "-", "-"))
 	}
 	var columns []table.ColumnConfig

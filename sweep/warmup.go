@@ -13,7 +13,7 @@ type warmup struct {
 	failed  []failedRequest
 }
 
-// warmUp asks conversations before a point, as many at a time as the point does,
+// warmUp asks conversations before a point, at the point's concurrency or rate,
 // and keeps their Records set apart. It returns when all have ended. A request that
 // fails costs the point nothing but a warning.
 //
@@ -33,7 +33,7 @@ func (s *Sweep) warmUp(ctx context.Context, srv server, point PlannedPoint, emit
 	}
 	s.progress.stage(point.Name+" warm-up", turns)
 	var kept records
-	l := &load{sweep: s, template: s.template(srv, point), point: point, questions: questions, warmup: true, keep: func(r *collector.Record) {
+	l := &load{sweep: s, template: s.template(srv, point), point: point, questions: questions, schedule: s.warmupSchedule(point, len(questions)), warmup: true, keep: func(r *collector.Record) {
 		apart := *r
 		apart.SetApart = collector.ApartWarmup
 		kept.add(&apart)

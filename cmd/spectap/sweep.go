@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"spectap/collector"
 	"spectap/sweep"
 )
 
@@ -21,6 +22,7 @@ type sweepFlags struct {
 	config      sweep.Config
 	temperature list
 	concurrency list
+	requestRate list
 	numRequests int
 	topP        float64
 	topK        int
@@ -61,7 +63,10 @@ func (f *sweepFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&c.RuntimeParams, "runtime_params", "", "specdec_bench's YAML file: sampling_kwargs, chat_template_args, dataset_kwargs")
 	addList(flags, &f.temperature, "temperature", "temperatures, for example 0 1 (default 0)")
 	addList(flags, &f.concurrency, "concurrency", "conversations at a time, for example 1 8 32 (default 1)")
-	flags.IntVar(&c.Warmup, "warmup", 0, "conversations to ask before each point, at its concurrency; their records are set apart and in no figure")
+	addList(flags, &f.requestRate, "request_rate", "open loop, in place of --concurrency: conversations that begin per second whatever is in flight, for example 5 10 20; later turns follow the turn before them")
+	flags.StringVar(&c.Arrivals, "arrivals", collector.ArrivalsPoisson, "when the conversations of --request_rate begin: poisson (at random, seeded) or constant")
+	flags.Int64Var(&c.ArrivalsSeed, "arrivals_seed", 0, "seed of --arrivals poisson, one more for each repeat")
+	flags.IntVar(&c.Warmup, "warmup", 0, "conversations to ask before each point, at its load; their records are set apart and in no figure")
 	flags.IntVar(&c.Repeats, "repeats", 1, "runs of each point: all points once, then all again, in folders t0_c32, t0_c32_r2, ...")
 	flags.IntVar(&c.OutputLength, "output_length", 4096, "most tokens a turn")
 	flags.Float64Var(&f.topP, "top_p", 1, "top_p of every request")
@@ -96,7 +101,8 @@ func (f *sweepFlags) read(p program, flags *pflag.FlagSet) (sweep.Config, error)
 	cfg := f.config
 	cfg.Argv, cfg.Env, cfg.Version = p.argv, p.env, version()
 	cfg.Host, _ = os.Hostname() // "" is an answer
-	cfg.Temperatures, cfg.Concurrency = f.temperature, f.concurrency
+	cfg.Temperatures, cfg.Concurrency, cfg.RequestRate = f.temperature, f.concurrency, f.requestRate
+	cfg.OpenFiles = openFiles()
 	for _, each := range []struct {
 		name string
 		set  func()
