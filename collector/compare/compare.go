@@ -108,6 +108,9 @@ func Compare(inputs []Input, opts Options) (Result, error) {
 	for i, in := range inputs {
 		r.Inputs = append(r.Inputs, in.info(label(i)))
 	}
+	if err := checkMatches(inputs, opts.Match); err != nil {
+		return r, err
+	}
 	var errs []error
 	for i, in := range inputs[1:] {
 		c, err := compareTwo(inputs[0], in, label(i+1), opts)

@@ -80,7 +80,7 @@ func (m measure) figure(p pairs, seed int64) Figure {
 		f.equal(d)
 		return f
 	}
-	f.Difference.Interval, f.Ratio.Interval = estimate.Difference(b, a, seed), estimate.Quotient(b, a, seed)
+	f.Difference.Interval, f.Ratio.Interval = finite(estimate.Difference(b, a, seed)), finite(estimate.Quotient(b, a, seed))
 	if smallest, ok := estimate.Smallest(b, a, seed); ok {
 		f.Smallest = &smallest
 	}
@@ -95,7 +95,16 @@ func (f *Figure) made(method, scope string) {
 // welch compares two samples of conversations.
 func (f *Figure) welch(a, b [][]estimate.Part) {
 	f.Difference.Interval, f.Ratio.Interval, f.Smallest = welch(b[0], a[0])
+	f.Difference.Interval, f.Ratio.Interval = finite(f.Difference.Interval), finite(f.Ratio.Interval)
 	f.made(methodWelch, theseRuns)
+}
+
+// finite refuses an interval without bounds: the ratio of what may be 0 has none.
+func finite(in estimate.Interval) estimate.Interval {
+	if in.Known && (math.IsNaN(in.Low-in.Low) || math.IsNaN(in.High-in.High)) {
+		return estimate.Interval{Reason: "it has no bounds: the reference may be 0"}
+	}
+	return in
 }
 
 // points fills the values of difference and ratio.

@@ -1,6 +1,7 @@
 package compare
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -14,9 +15,6 @@ type matchedPoints struct{ a, b Point }
 func match(a, b Input, name string, opts Options) ([]matchedPoints, []Unmatched, error) {
 	listA, err := chosen(a, opts.Points)
 	if err != nil {
-		return nil, nil, err
-	}
-	if err := checkMatches(a, opts.Match); err != nil {
 		return nil, nil, err
 	}
 	var matched []matchedPoints
@@ -72,14 +70,23 @@ func chosen(a Input, points []string) ([]Point, error) {
 	return list, nil
 }
 
-// checkMatches refuses a --match that names no point of A.
-func checkMatches(a Input, list []Match) error {
-	for _, m := range list {
-		if !slices.ContainsFunc(a.Points, func(p Point) bool { return p.Name == m.A }) {
-			return fmt.Errorf("--match %s=%s: %s has no point %q, it has %s", m.A, m.B, a.Path, m.A, names(a.Points))
+// checkMatches refuses what names no point: A's, or those of all others.
+func checkMatches(inputs []Input, list []Match) error {
+	var errs []error
+	var others []Point
+	for _, in := range inputs[1:] {
+		others = append(others, in.Points...)
+	}
+	check := func(m Match, name string, points []Point, path string) {
+		if !slices.ContainsFunc(points, func(p Point) bool { return p.Name == name }) {
+			errs = append(errs, fmt.Errorf("cannot use --match %s=%s: %s has no point %q, it has %s", m.A, m.B, path, name, names(points)))
 		}
 	}
-	return nil
+	for _, m := range list {
+		check(m, m.A, inputs[0].Points, inputs[0].Path)
+		check(m, m.B, others, inputs[1].Path)
+	}
+	return errors.Join(errs...)
 }
 
 func names(points []Point) string {

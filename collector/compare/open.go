@@ -2,7 +2,6 @@ package compare
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -197,7 +196,7 @@ func mergedRun(points []collector.Point, folder string) (run, error) {
 		return run{}, err
 	}
 	if got, want := len(merged.Run.Shards), merged.Run.Shards[0].Of; got < want {
-		return run{}, errors.New(fmt.Sprintf("%d of %d shards are there: name the folder that holds them all", got, want))
+		return run{}, fmt.Errorf("%d of %d shards are there: name the folder that holds them all", got, want)
 	}
 	return runOf(merged, folder, nil)
 }

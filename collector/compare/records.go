@@ -45,7 +45,11 @@ func runOf(p collector.Point, folder string, questions map[string]asked) (run, e
 		if r.metric == collector.MetricSpecBench && repeated(client[i+1:], c) {
 			continue // the last one of a question id counts
 		}
-		r.convs = append(r.convs, conversationOf(r.metric, c, server[i], questions))
+		one := conversationOf(r.metric, c, server[i], questions)
+		if len(p.Run.Questions) == 0 { // places mean nothing: they come from the labels
+			one.id = text(c.QuestionID)
+		}
+		r.convs = append(r.convs, one)
 	}
 	r.time(client, p.Run.GPUs)
 	r.baseline = isBaseline(p.Run, client)

@@ -183,6 +183,9 @@ func (c Comparison) timeBlock() block {
 				continue
 			}
 			verdict := string(f.Verdict)
+			if f.Ratio.Scope == theseRuns && f.Verdict != NotShown {
+				verdict += ", these runs"
+			}
 			if f.Verdict == CannotBeTold {
 				verdict = "-"
 				if reason := f.Ratio.Reason; !reasons[reason] && reason != "" {

@@ -28,23 +28,20 @@ func (c Comparison) speedUpBlocks() []block {
 
 // familyBlock says how far the verdicts can be trusted.
 func (r Result) familyBlock() block {
-	b := block{heading: "How to read the verdicts"}
-	several, one := false, false
+	if len(r.Families) == 0 {
+		return block{}
+	}
+	t := &table{head: []string{"figure", "intervals", "exclude no difference", "by chance alone", "after Holm"}}
 	for _, f := range r.Families {
-		if f.Intervals < 2 {
-			one = true
-			continue
+		if f.Intervals > 1 {
+			t.add(familyName(f), strconv.Itoa(f.Intervals), strconv.Itoa(f.Excluding), "about "+strconv.FormatFloat(f.ByChance, 'g', 2, 64), strconv.Itoa(f.Holm))
 		}
-		several = true
-		b.lines = append(b.lines, fmt.Sprintf("%s: %d intervals, %d exclude no difference (about %s would by chance alone), %d after Holm's adjustment.",
-			familyName(f), f.Intervals, f.Excluding, strconv.FormatFloat(f.ByChance, 'g', 2, 64), f.Holm))
 	}
-	if several {
-		b.lines = append(b.lines, "Each interval by itself misses the truth in 5 % of the cases. higher and lower hold for the whole list after Holm's adjustment; perhaps holds only for one interval looked at alone.")
+	b := block{heading: "How to read the verdicts", lines: []string{r.scope()}, table: t}
+	if len(t.rows) > 0 {
+		b.lines = append(b.lines, "Each interval by itself misses the truth in 5 % of the cases, so of many some do: higher and lower hold for all intervals of one figure together (Holm's adjustment), perhaps for one interval looked at alone.")
 	}
-	if several || one {
-		b.lines = append(b.lines, "seen from: the smallest true difference that these questions would have told from none with a chance of 80 %.", r.scope())
-	}
+	b.lines = append(b.lines, "seen from: the smallest true difference that these questions would have told from none with a chance of 80 %.")
 	return b
 }
 

@@ -1,0 +1,160 @@
+package compare
+
+import (
+	"encoding/json"
+	"math"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"spectap/collector/estimate"
+)
+
+func TestParseCondition(t *testing.T) {
+	f := func(text string, want Condition) {
+		t.Helper()
+		want.Text = strings.TrimSpace(text)
+		got, err := ParseCondition(text)
+		if err != nil || got != want {
+			t.Errorf("%q: got %+v, %v, want %+v", text, got, err, want)
+		}
+	}
+	f("AL < -0.05", Condition{Quantity: "AL", Scope: ScopeOverall, Below: true, Bound: -0.05})
+	f("al<-2%", Condition{Quantity: "AL", Scope: ScopeOverall, Below: true, Bound: -0.02, Relative: true})
+	f(" AL[math_reasoning] < -0.1 ", Condition{Quantity: "AL", Scope: ScopeCategory, Key: "math_reasoning", Below: true, Bound: -0.1})
+	f("AL.turn[2] <= -.1", Condition{Quantity: "AL", Scope: ScopeTurn, Key: "2", Below: true, Bound: -0.1})
+	f("acceptance[1] < -0.02", Condition{Quantity: "acceptance", Scope: ScopePosition, Key: "1", Below: true, Bound: -0.02})
+	f("conditional[03] > 1e-1", Condition{Quantity: "conditional", Scope: ScopePosition, Key: "3", Bound: 0.1})
+	f("ttft > 20ms", Condition{Quantity: "ttft", Scope: ScopeOverall, Bound: 0.02})
+	f("TPOT > 500 us", Condition{Quantity: "tpot", Scope: ScopeOverall, Bound: 0.0005})
+	f("ttft >= 1.5s", Condition{Quantity: "ttft", Scope: ScopeOverall, Bound: 1.5})
+	f("tpot > +10 %", Condition{Quantity: "tpot", Scope: ScopeOverall, Bound: 0.1, Relative: true})
+	f("tps < -5%", Condition{Quantity: "tps", Scope: ScopeOverall, Below: true, Bound: -0.05, Relative: true})
+	f("tps_user < -10", Condition{Quantity: "tps_user", Scope: ScopeOverall, Below: true, Bound: -10})
+}
+
+func TestParseConditionRefuses(t *testing.T) {
+	f := func(text, want string) {
+		t.Helper()
+		_, err := ParseCondition(text)
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "--fail-if") {
+			t.Errorf("%q: got %v, want an error that says %q", text, err, want)
+		}
+	}
+	f("", "want QUANTITY < BOUND")
+	f("AL", "want QUANTITY < BOUND")
+	f("AL = 1", "want QUANTITY < BOUND")
+	f("AL < ", "want QUANTITY < BOUND")
+	f("AL < -0.05 or so", "want QUANTITY < BOUND")
+	f("speed < 1", `no quantity "speed"`)
+	f("AL < 5ms", `"ms" is no unit of AL`)
+	f("ttft > 20", "has a unit")
+	f("ttft > 20m", "has a unit")
+	f("tpot[2] > 20ms", "of all requests")
+	f("acceptance < -0.02", "no whole number from 1")
+	f("acceptance[0] < -0.02", "no whole number from 1")
+	f("acceptance[-1] < -0.02", "no whole number from 1")
+	f("ttft.turn[1] > 20ms", "only AL has turns")
+	f("AL.turn < 1", "no whole number from 1")
+	f("AL[] < 1", "category in [] is empty")
+	f("AL < NaN", "want QUANTITY < BOUND")
+	f("AL < 0x10", "want QUANTITY < BOUND")
+	f("AL < 1e999", "is no number")
+}
+
+func FuzzParseCondition(f *testing.F) {
+	for _, seed := range []string{"AL < -0.05", "ttft > 10%", "acceptance[1] < -0.02", "AL.turn[2]>1", "tpot > 5 us", "AL[a b] < -1e-3%"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		c, err := ParseCondition(text)
+		if err != nil {
+			if !strings.HasPrefix(err.Error(), "cannot read --fail-if ") {
+				t.Errorf("%q: the error does not name the flag: %v", text, err)
+			}
+			return
+		}
+		if units[c.Quantity] == "" || math.IsNaN(c.Bound) || math.IsInf(c.Bound, 0) || (c.Scope == ScopeOverall) != (c.Key == "") {
+			t.Errorf("%q: got %+v", text, c)
+		}
+		again, err := ParseCondition(c.Text)
+		if err != nil || again != c {
+			t.Errorf("%q: read again it is %+v, %v", text, again, err)
+		}
+	})
+}
+
+// A condition has three answers, and both directions are mirror images.
+func TestJudge(t *testing.T) {
+	f := func(condition string, value, low, high float64, want string) {
+		t.Helper()
+		c, err := ParseCondition(condition)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e := Estimate{Value: &value, Interval: estimate.Interval{Low: low, High: high, Known: true}}
+		p := &PointComparison{Figures: []Figure{{Quantity: c.Quantity, Scope: c.Scope, Key: c.Key, Difference: e, Ratio: e}}}
+		if got := c.judge("B", p); got.Answer != want {
+			t.Errorf("%s, interval %v to %v: got %+v, want %s", condition, low, high, got, want)
+		}
+	}
+	f("AL < -0.05", 0, -0.04, 0.04, Pass)
+	f("AL < -0.05", 0, -0.05, 0.05, Pass)         // the bound itself is allowed
+	f("AL < -0.05", 0, -0.06, 0.05, Inconclusive) // the bound is inside
+	f("AL < -0.05", -0.1, -0.15, -0.05, Inconclusive)
+	f("AL < -0.05", -0.1, -0.15, -0.06, Fail)
+	f("ttft > 10%", 1, 0.95, 1.05, Pass)
+	f("ttft > 10%", 1.1, 1.05, 1.2, Inconclusive)
+	f("ttft > 10%", 1.2, 1.11, 1.3, Fail)
+	f("ttft > 10ms", 0.02, 0.011, 0.03, Fail)
+	f("tps < -5%", 0.9, 0.85, 0.94, Fail)
+	f("tps < -5%", 0.96, 0.955, 0.97, Pass)
+}
+
+func TestGate(t *testing.T) {
+	dir := t.TempDir()
+	a := benchRun{als: alsA, tps: 1000, ttft: 0.1, config: configA}.write(t, filepath.Join(dir, "a"))
+	b := benchRun{als: alsB, tps: 900, ttft: 0.1, config: configA}.write(t, filepath.Join(dir, "b"))
+	f := func(want string, a, b string, texts ...string) {
+		t.Helper()
+		var opts Options
+		for _, text := range texts {
+			c, err := ParseCondition(text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			opts.FailIf = append(opts.FailIf, c)
+		}
+		if r := compared(t, opts, a, b); r.Gate.Answer != want {
+			text, _ := json.Marshal(r.Gate)
+			t.Errorf("%q: got %s, want %s", texts, text, want)
+		}
+	}
+	f(Pass, a, b, "AL < -0.05")
+	f(Fail, b, a, "AL < -0.05")
+	f(Inconclusive, a, b, "tps < -5%") // one run each
+	f(Inconclusive, a, b, "AL < -0.05", "tps < -5%")
+	f(Fail, b, a, "AL < -0.05", "tps < -5%") // a failure outweighs what cannot be told
+}
+
+// A point that B lacks was not measured: that is no pass.
+func TestGateMissingPoint(t *testing.T) {
+	dir := t.TempDir()
+	benchRun{als: alsA, config: configA}.write(t, filepath.Join(dir, "a", "x"))
+	benchRun{als: alsA, config: strings.Replace(configA, `"concurrency": 8`, `"concurrency": 32`, 1)}.write(t, filepath.Join(dir, "a", "y"))
+	b := benchRun{als: alsB, config: configA}.write(t, filepath.Join(dir, "b"))
+	c, _ := ParseCondition("AL < -0.05")
+	r := compared(t, Options{FailIf: []Condition{c}}, filepath.Join(dir, "a"), b)
+	if r.Gate.Answer != Inconclusive || len(r.Gate.Judgements) != 2 || r.Gate.Judgements[1].Point != "t0_c32" {
+		t.Errorf("got %+v, want inconclusive for t0_c32", r.Gate)
+	}
+	r = compared(t, Options{FailIf: []Condition{c}, Points: []string{"t0_c8"}}, filepath.Join(dir, "a"), b)
+	if r.Gate.Answer != Pass {
+		t.Errorf("got %+v, want pass: the point was left out on purpose", r.Gate)
+	}
+	unknown, _ := ParseCondition("AL[coding] < -0.05")
+	_, err := Compare([]Input{open(t, filepath.Join(dir, "a")), open(t, b)}, Options{FailIf: []Condition{unknown}})
+	if err == nil || !strings.Contains(err.Error(), "AL[roleplay]") {
+		t.Errorf("got %v, want an error that lists the categories", err)
+	}
+}

@@ -1,0 +1,59 @@
+package compare
+
+import (
+	"testing"
+
+	"spectap/collector/estimate"
+)
+
+// speedAt is a point with a baseline as A and a ratio of throughput.
+func speedAt(point string, value, low, high float64) PointComparison {
+	e := Estimate{Value: &value, Interval: estimate.Interval{Low: low, High: high, Known: low > 0}}
+	return PointComparison{
+		Point: point, a: Point{runs: []run{{baseline: true}}}, b: Point{runs: []run{{}}},
+		Figures: []Figure{{Quantity: QuantityTPS, Scope: ScopeOverall, Ratio: e}},
+	}
+}
+
+func TestCrossover(t *testing.T) {
+	f := func(want string, points ...PointComparison) {
+		t.Helper()
+		s := speedUp(points)
+		if len(s) != 1 || s[0].Throughput.Text != want {
+			t.Errorf("got %+v, want %q", s, want)
+		}
+	}
+	pays, stops, open := [3]float64{1.5, 1.3, 1.7}, [3]float64{0.8, 0.7, 0.9}, [3]float64{1.02, 0.9, 1.1}
+	at := func(name string, e [3]float64) PointComparison { return speedAt(name, e[0], e[1], e[2]) }
+	f("between concurrency 16 and 32", at("t0_c1", pays), at("t0_c16", pays), at("t0_c32", stops), at("t0_c64", stops))
+	f("between concurrency 8 and 32 (16 cannot be told from 1)", at("t0_c32", stops), at("t0_c16", open), at("t0_c8", pays))
+	f("between concurrency 1 and 64 (8 and 16 cannot be told from 1)", at("t0_c1", pays), at("t0_c8", open), at("t0_c16", open), at("t0_c64", stops))
+	f("not reached up to concurrency 64", at("t0_c1", pays), at("t0_c64", pays))
+	f("not reached up to concurrency 64", at("t0_c1", open), at("t0_c64", pays))
+	f("above concurrency 8: what is measured above it (up to 64) cannot be told from 1", at("t0_c8", pays), at("t0_c16", open), at("t0_c64", open))
+	f("it pays at no concurrency measured, from 4 on", at("t0_c4", stops), at("t0_c8", stops))
+	f("below concurrency 8: what is measured below it cannot be told from 1", at("t0_c4", open), at("t0_c8", stops))
+	f("cannot be told: every interval holds 1; the values alone are above 1 up to concurrency 4", at("t0_c4", open))
+	f("cannot be told: it pays up to concurrency 16, and does not at 8", at("t0_c8", stops), at("t0_c16", pays))
+	f("cannot be told: no speed-up has an interval; by the values alone between concurrency 16 and 32",
+		speedAt("t0_c8", 1.4, 0, 0), speedAt("t0_c16", 1.1, 0, 0), speedAt("t0_c32", 0.9, 0, 0))
+	f("between requests per second 2.5 and 20", at("t0.6_q2.5", pays), at("t0.6_q20", stops))
+}
+
+// Which side is the baseline makes no difference to what is said of speculation.
+func TestSpeedUpEitherWay(t *testing.T) {
+	p := speedAt("t0_c8", 0.5, 0.4, 0.8)
+	p.a, p.b = p.b, p.a
+	s := speedUp([]PointComparison{p})
+	e := s[0].Points[0].Throughput
+	near(t, "speed-up", e.Value, 2, 1e-12)
+	near(t, "low", e.low(), 1.25, 1e-12)
+	near(t, "high", e.high(), 2.5, 1e-12)
+	if s[0].Baseline != "B" {
+		t.Errorf("got baseline %q, want B", s[0].Baseline)
+	}
+	p.a = p.b
+	if s := speedUp([]PointComparison{p}); len(s) != 0 {
+		t.Errorf("got %+v of two baselines, want no speed-up", s)
+	}
+}
