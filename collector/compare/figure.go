@@ -27,8 +27,10 @@ type Figure struct {
 	Smallest *float64 `json:"smallest_difference"`
 
 	Verdict  Verdict  `json:"verdict"`
-	P        *float64 `json:"p"`      // of no difference, from the interval; null without one
+	P        *float64 `json:"p"`      // the chance of such a difference where there is none; null without an interval
 	Adjusted *float64 `json:"p_holm"` // the same among its family
+
+	student *float64 // P by Student's t; nil where that is not known
 }
 
 // Estimate is a value with its interval, or the reason why it has none.
@@ -81,6 +83,13 @@ func (m measure) figure(p pairs, seed int64) Figure {
 		return f
 	}
 	f.Difference.Interval, f.Ratio.Interval = finite(estimate.Difference(b, a, seed)), finite(estimate.Quotient(b, a, seed))
+	chance := estimate.DifferenceChance
+	if timing(f.Quantity) {
+		chance = estimate.QuotientChance
+	}
+	if p, ok := chance(b, a); ok {
+		f.student = &p
+	}
 	if smallest, ok := estimate.Smallest(b, a, seed); ok {
 		f.Smallest = &smallest
 	}
@@ -94,7 +103,9 @@ func (f *Figure) made(method, scope string) {
 
 // welch compares two samples of conversations.
 func (f *Figure) welch(a, b [][]estimate.Part) {
-	f.Difference.Interval, f.Ratio.Interval, f.Smallest = welch(b[0], a[0])
+	x, y := linearised(b[0]), linearised(a[0])
+	f.Difference.Interval, f.Ratio.Interval, f.Smallest = welch(x, y)
+	f.student = f.chanceOf(x, y)
 	f.Difference.Interval, f.Ratio.Interval = finite(f.Difference.Interval), finite(f.Ratio.Interval)
 	f.made(methodWelch, theseRuns)
 }

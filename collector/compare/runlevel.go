@@ -2,7 +2,6 @@ package compare
 
 import (
 	"fmt"
-	"math"
 
 	"spectap/collector/estimate"
 )
@@ -81,11 +80,9 @@ func runFigure(quantity string, a, b []float64) Figure {
 		f.made("", "")
 		return f
 	}
-	f.Difference.Interval, _ = meanOf(b).minus(meanOf(a))
-	f.Ratio.Interval, _ = meanOf(b).log().minus(meanOf(a).log())
-	if f.Ratio.Known {
-		f.Ratio.Low, f.Ratio.High = math.Exp(f.Ratio.Low), math.Exp(f.Ratio.High)
-	}
+	x, y := meanOf(b), meanOf(a)
+	f.Difference.Interval, f.Ratio.Interval, f.Smallest = welch(x, y)
+	f.student = f.chanceOf(x, y)
 	return f
 }
 

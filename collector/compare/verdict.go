@@ -29,7 +29,7 @@ type Family struct {
 	Scope     string  `json:"scope"`
 	Intervals int     `json:"intervals"`
 	Excluding int     `json:"excluding_no_difference"`           // intervals that exclude no difference
-	ByChance  float64 `json:"excluding_no_difference_by_chance"` // how many would, if nothing differed: 5 % of them
+	ByChance  float64 `json:"excluding_no_difference_by_chance"` // how many would, if nothing differed: 5 % of them; somewhat more where an interval has fewer than 40 questions behind it
 	Holm      int     `json:"after_holm"`                        // how many still do after Holm's adjustment
 }
 
@@ -68,7 +68,7 @@ func (f *Family) holm(list []*Figure) {
 	for i, one := range list {
 		least = max(least, min(1, float64(len(list)-i)**one.P))
 		one.Adjusted = pointer(least)
-		excludes := *one.P < chance
+		excludes := one.excludes()
 		one.Verdict = one.word(excludes, excludes && least < chance)
 		if excludes {
 			f.Excluding++
@@ -105,10 +105,18 @@ func (f *Figure) shown() (Estimate, float64) {
 	return f.Difference, 0
 }
 
-// chance is P: with d the distance of the value from no difference and w that of
-// its bound on that side, 2 (1 - Phi(1.96 d / w)). It is below 5 % exactly where
-// the interval excludes no difference. nil where there is no interval. An interval
-// of no width has 0, or 1 where it says that nothing differs.
+// excludes says that the interval holds no value that means no difference.
+func (f *Figure) excludes() bool {
+	e, nothing := f.shown()
+	return e.Known && (e.Low > nothing || e.High < nothing)
+}
+
+// chance is P, the larger one of two. The interval's own, with d the distance of
+// the value from no difference and w that of its bound on that side, is
+// 2 (1 - Phi(1.96 d / w)): below 5 % exactly where the interval excludes no
+// difference. Student's t has heavier tails, which is where the least of many P
+// are, and knows how few conversations there are. nil where there is no interval. An
+// interval of no width has 0, or 1 where it says that nothing differs.
 func (f *Figure) chance() *float64 {
 	e, nothing := f.shown()
 	if !e.Known || e.Value == nil {
@@ -122,12 +130,17 @@ func (f *Figure) chance() *float64 {
 	if d < 0 {
 		d, w = -d, high-value
 	}
+	p := 1.0
 	switch {
 	case d == 0:
-		return pointer(1)
 	case w <= 0:
-		return pointer(0)
+		p = 0
+	default:
+		z := -math.Sqrt2 * math.Erfinv(chance-1) * d / w
+		p = math.Erfc(z / math.Sqrt2)
 	}
-	z := -math.Sqrt2 * math.Erfinv(chance-1) * d / w
-	return pointer(math.Erfc(z / math.Sqrt2))
+	if f.student != nil {
+		p = max(p, *f.student)
+	}
+	return &p
 }

@@ -32,12 +32,14 @@ func TestChance(t *testing.T) {
 	}
 }
 
-// Holm's own example has P of 0.01, 0.04, 0.03 and 0.005 give 0.03, 0.06, 0.06 and 0.02.
+// Four P of 0.01, 0.04, 0.03 and 0.005 become 0.03, 0.06, 0.06 and 0.02.
 func TestHolm(t *testing.T) {
 	// R 4: p.adjust(c(0.01, 0.04, 0.03, 0.005), "holm")
 	figures := []*Figure{}
 	for _, p := range []float64{0.01, 0.04, 0.03, 0.005} {
-		figures = append(figures, &Figure{P: pointer(p), Difference: Estimate{Value: pointer(1.0)}})
+		f := withP(2, 1)
+		f.P = pointer(p)
+		figures = append(figures, f)
 	}
 	var family Family
 	family.holm(figures)
@@ -69,4 +71,7 @@ func TestVerdicts(t *testing.T) {
 		many = append(many, withP(0, 1))
 	}
 	f(PerhapsLower, many...)
+	few := withP(-2, 1) // an interval of few questions excludes 0, Student's t is not as sure
+	few.student = pointer(0.06)
+	f(PerhapsLower, few)
 }

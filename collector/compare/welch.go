@@ -12,8 +12,7 @@ import (
 // and the variance of r is that of u over n. Source: Cochran, Sampling Techniques,
 // 6.3; Welch 1947. A conversation of several runs is one: how
 // runs differ is not in these intervals.
-func welch(b, a []estimate.Part) (difference, ratio estimate.Interval, smallest *float64) {
-	x, y := linearised(b), linearised(a)
+func welch(x, y normal) (difference, ratio estimate.Interval, smallest *float64) {
 	if x.n < 2 || y.n < 2 {
 		none := estimate.Interval{Reason: "fewer than two conversations on one side"}
 		return none, none, nil
@@ -77,12 +76,30 @@ func (x normal) log() normal {
 
 // minus is Welch's interval of x - y, and its degrees of freedom.
 func (x normal) minus(y normal) (estimate.Interval, float64) {
-	v := x.variance + y.variance
+	v, df := x.together(y)
 	if v == 0 {
 		return estimate.Interval{Reason: "all values of a side are the same"}, 0
 	}
-	df := v * v / (float64(x.variance*x.variance)/float64(x.n-1) + float64(y.variance*y.variance)/float64(y.n-1))
 	half := estimate.StudentQuantile((1+estimate.Level)/2, df) * math.Sqrt(v)
 	d := x.mean - y.mean
 	return estimate.Interval{Low: d - half, High: d + half, Known: true}, df
+}
+
+// together is the variance of x - y and its degrees of freedom by Welch and Satterthwaite.
+func (x normal) together(y normal) (v, df float64) {
+	v = x.variance + y.variance
+	return v, v * v / (float64(x.variance*x.variance)/float64(x.n-1) + float64(y.variance*y.variance)/float64(y.n-1))
+}
+
+// chanceOf is the chance that x and y are as far apart where they are the same.
+func (f *Figure) chanceOf(x, y normal) *float64 {
+	if timing(f.Quantity) {
+		x, y = x.log(), y.log()
+	}
+	v, df := x.together(y)
+	p := estimate.StudentChance((x.mean-y.mean)/math.Sqrt(v), df)
+	if math.IsNaN(p) {
+		return nil
+	}
+	return &p
 }
