@@ -10,7 +10,7 @@ import (
 const (
 	directTwice      = 2  // direct answers before the first through spectap
 	transparentMost  = 4  // pairs of answers until one is equal
-	transparentLeast = 20 // measured streams of a mode, or the cases no longer inject
+	transparentShare = 12 // of so many cases at least one is a measured stream, or they no longer inject
 )
 
 // transparentModes are the modes in which the requests pass, with the members
@@ -64,8 +64,10 @@ func (s realServer) transparent(t *testing.T, cases []transparentCase) {
 		proxies[mode].printed(t, `engine detected()`)
 		sums[mode] = &transparentSums{}
 	}
+	ran := 0 // -run may choose
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
+			ran++
 			direct := &answers{t: t, c: c, address: strings.TrimPrefix(s.url, "http://")}
 			for range directTwice {
 				direct.ask()
@@ -79,7 +81,7 @@ func (s realServer) transparent(t *testing.T, cases []transparentCase) {
 	for _, mode := range transparentModes {
 		proxies[mode].stop(t)
 		t.Logf("%-7s %+v", mode, *sums[mode])
-		compareInjected(t, mode, paths[mode])
+		compareInjected(t, mode, paths[mode], max(1, ran/transparentShare))
 	}
 }
 
@@ -147,7 +149,7 @@ func (s *transparentSums) add(t *testing.T, mode string, direct, through *answer
 }
 
 // compareInjected: what was compared was asked for, and the records have it.
-func compareInjected(t *testing.T, mode, path string) {
+func compareInjected(t *testing.T, mode, path string, least int) {
 	t.Helper()
 	injected, usages, blocks := 0, 0, 0
 	for _, r := range readRealRecords(t, path) {
@@ -163,7 +165,7 @@ func compareInjected(t *testing.T, mode, path string) {
 		}
 	}
 	t.Logf("%-7s %d streams asked for more, %d of them brought usage, %d statistics", mode, injected, usages, blocks)
-	if wanted := mode != "observe"; wanted != (injected >= transparentLeast && usages >= transparentLeast && blocks >= transparentLeast) || !wanted && injected > 0 {
-		t.Errorf("mode %s: want at least %d of each, and none in mode observe", mode, transparentLeast)
+	if wanted := mode != "observe"; wanted != (injected >= least && usages >= least && blocks >= least) || !wanted && injected > 0 {
+		t.Errorf("mode %s: want at least %d of each, and none in mode observe", mode, least)
 	}
 }
