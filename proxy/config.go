@@ -53,10 +53,11 @@ type Config struct {
 	MaxHeadBytes       int           `env:"SPECTAP_MAX_HEAD_BYTES" envDefault:"131072" unit:"bytes" help:"largest head of a request or an answer"`
 	MaxInFlight        int           `env:"SPECTAP_MAX_IN_FLIGHT" envDefault:"0" unit:"requests, 0 = no limit" help:"most model calls on their way at once; the next is answered 503. Other requests, as /health, always pass"`
 
-	UpstreamIdle time.Duration `env:"SPECTAP_UPSTREAM_IDLE" envDefault:"3s" unit:"duration" help:"how long an idle connection to the engine is kept; vLLM closes its own after 5 s"`
-	DrainTimeout time.Duration `env:"SPECTAP_DRAIN_TIMEOUT" envDefault:"30s" unit:"duration" help:"how long running requests may go on after a stop signal"`
-	MaxBodyBytes int           `env:"SPECTAP_MAX_BODY_BYTES" envDefault:"104857600" unit:"bytes" help:"largest request body; it is held whole, and one that comes in chunks costs far more time above 100 MiB"`
-	Hold         time.Duration `env:"SPECTAP_HOLD" envDefault:"50ms" unit:"duration" help:"how long at most an event is held to undo an injection"`
+	UpstreamIdle   time.Duration `env:"SPECTAP_UPSTREAM_IDLE" envDefault:"3s" unit:"duration" help:"how long an idle connection to the engine is kept; vLLM closes its own after 5 s"`
+	DrainTimeout   time.Duration `env:"SPECTAP_DRAIN_TIMEOUT" envDefault:"30s" unit:"duration" help:"how long running requests may go on after a stop signal"`
+	MaxBodyBytes   int           `env:"SPECTAP_MAX_BODY_BYTES" envDefault:"104857600" unit:"bytes" help:"largest request body; it is held whole until the engine answers"`
+	MaxBodiesBytes int           `env:"SPECTAP_MAX_BODIES_BYTES" envDefault:"1073741824" unit:"bytes" help:"most bytes that the bodies of all requests take together, counted as they arrive; a body beyond it is answered 503"`
+	Hold           time.Duration `env:"SPECTAP_HOLD" envDefault:"50ms" unit:"duration" help:"how long at most an event is held to undo an injection"`
 
 	KeepTexts bool // whole prompts, replies and reasoning, for sinks in this process; no setting
 
@@ -162,6 +163,9 @@ func (c Config) validateLimits(v *validation) {
 	}
 	if c.MaxBodyBytes < 1 {
 		v.add("SPECTAP_MAX_BODY_BYTES", strconv.Itoa(c.MaxBodyBytes), "want at least 1 byte")
+	}
+	if c.MaxBodiesBytes < c.MaxBodyBytes {
+		v.add("SPECTAP_MAX_BODIES_BYTES", strconv.Itoa(c.MaxBodiesBytes), fmt.Sprintf("want at least the %d bytes of one body (SPECTAP_MAX_BODY_BYTES)", c.MaxBodyBytes))
 	}
 	if c.RecordsMaxBytes < 0 || c.RecordsMaxBytes > 0 && c.RecordsMaxBytes < leastRecordsBytes {
 		v.add("SPECTAP_RECORDS_MAX_BYTES", strconv.FormatInt(c.RecordsMaxBytes, 10), fmt.Sprintf("want 0 or at least %d bytes", leastRecordsBytes))

@@ -20,6 +20,7 @@ type failure struct {
 	code    string // "type" of the error is "spectap_" + code
 	message string
 	again   bool // another attempt soon may succeed
+	unread  bool // the request was not read to its end
 }
 
 // Error implements error.
@@ -27,7 +28,9 @@ func (f *failure) Error() string { return f.message }
 
 // ends says whether the connection ends with the answer: what follows a request
 // that was not understood, or not read, could be anything.
-func (f *failure) ends() bool { return f.kind == collector.ErrRequestRejected && !f.again }
+func (f *failure) ends() bool {
+	return f.kind == collector.ErrRequestRejected && (f.unread || !f.again)
+}
 
 func reject(status int, code, message string) *failure {
 	return &failure{status: status, kind: collector.ErrRequestRejected, code: code, message: message}

@@ -39,6 +39,7 @@ func TestSlowRequests(t *testing.T) {
 		f(before, "POST "+chatPath+" HTTP/1.1\r\nHost: h\r\nContent-Length: 10\r\n\r\n", body)
 		f(before, "POST "+chatPath+" HTTP/1.1\r\nHost: h\r\nContent-Length: 10\r\n\r\n{\"a", body)
 		f(before, "POST "+chatPath+" HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n{", body)
+		f(before, "POST "+chatPath+" HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n5", body)
 		f(before, "POST "+chatPath+" HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n", body)
 	}
 	c := connect(t, p.addr)
@@ -139,7 +140,7 @@ func TestBodyLimitFollowsProgress(t *testing.T) {
 	if n := read(3); n != 0 {
 		t.Errorf("got %d limits set within the head, want none", n)
 	}
-	if err := c.SetReadDeadline(time.Now().Add(headRead(nil).ReadTimeout)); err != nil {
+	if err := c.SetReadDeadline(time.Now().Add(headRead(&fasthttp.RequestHeader{}).ReadTimeout)); err != nil {
 		t.Fatal(err)
 	}
 	if until := time.Until(raw.limits[len(raw.limits)-1]); until > time.Hour {

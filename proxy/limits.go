@@ -55,12 +55,19 @@ func (l limitListener) Accept() (net.Conn, error) {
 //	connStates(StateIdle)     answered     fasthttp sets the idle limit next
 //	SetDeadline              hijacked     all is the caller's
 //
+// fasthttp gets the bytes of heads only: what came along behind one is kept for
+// whoever reads next, the request's upload first.
+//
 // One goroutine reads and sets limits; Close may come from Shutdown.
 type clientConn struct {
 	net.Conn
 	s       *Server
 	phase   atomic.Int32
 	lingers atomic.Bool // Close waits for the client
+	head    headEnd
+	ahead   *[]byte // read, but not given out; nil for none
+	given   int     // of ahead
+	body    upload  // of the request that is served
 }
 
 func newClientConn(c net.Conn, s *Server) (*clientConn, error) {
@@ -98,11 +105,23 @@ func (c *clientConn) SetLinger(seconds int) error {
 // Read implements net.Conn. An error before a request's first byte, the end of
 // the idle limit among them, ends the connection without an answer (fasthttp's
 // Server.ReduceMemoryUsage).
-func (c *clientConn) Read(p []byte) (int, error) {
-	n, err := c.Conn.Read(p)
-	if n > 0 && err == nil && c.s.cfg.RequestBodyTimeout > 0 && c.is(inBody) {
+func (c *clientConn) Read(p []byte) (n int, err error) {
+	inside := c.is(inHead)
+	if inside && c.head.found {
+		return 0, errHeadGoesOn
+	}
+	if c.ahead != nil {
+		n = copy(p, (*c.ahead)[c.given:])
+		c.given += n
+	} else if n, err = c.Conn.Read(p); n > 0 && err == nil && c.s.cfg.RequestBodyTimeout > 0 && c.is(inBody) {
 		err = c.Conn.SetReadDeadline(time.Now().Add(c.s.cfg.RequestBodyTimeout))
 	}
+	if inside || c.is(waiting) {
+		end := c.head.feed(p[:n])
+		c.unread(p[end:n])
+		n = end
+	}
+	c.freeAhead()
 	return n, err
 }
 
@@ -144,13 +163,17 @@ func (s *Server) connStates(nc net.Conn, state fasthttp.ConnState) {
 		c.phase.Store(int32(inHead))
 		_ = c.Conn.SetReadDeadline(deadline(s.cfg.RequestHeadTimeout)) // fails on a closed connection, as the next read does
 	case fasthttp.StateIdle:
+		c.head = headEnd{}
 		c.phase.Store(int32(waiting))
 	}
 }
 
 // headRead is fasthttp's hook behind a request's head; what it returns makes
-// fasthttp call SetReadDeadline.
-func headRead(*fasthttp.RequestHeader) fasthttp.RequestConfig {
+// fasthttp call SetReadDeadline. A body is the upload's: fasthttp must see none.
+func headRead(h *fasthttp.RequestHeader) fasthttp.RequestConfig {
+	if n := h.ContentLength(); n > 0 || n == -1 {
+		h.SetContentLength(0)
+	}
 	return fasthttp.RequestConfig{ReadTimeout: unlimited}
 }
 

@@ -46,8 +46,9 @@ type Server struct {
 	stays    sync.Pool // *residences
 	taps     sync.Pool // *tap.Tap, with their buffers
 	cutters  sync.Pool // *cutting
-	buffers  sync.Pool // *[]byte for request heads and bodies
+	buffers  sync.Pool // *[]byte for request heads and changed bodies
 	flights  flights
+	uploads  uploads
 	waiting  waitingRelays
 	counts   counts
 	calls    atomic.Int64 // model calls on their way; counted with SPECTAP_MAX_IN_FLIGHT only
@@ -94,23 +95,36 @@ func New(cfg Config, sink collector.Sink, log zerolog.Logger) (*Server, error) {
 // Engine returns the engine behind the proxy; EngineUnknown until it is found.
 func (s *Server) Engine() Engine { return s.engine.Load().(Engine) }
 
-// handle takes one request from its last byte to the head of its answer. The
+// handle takes one request from the end of its head to the head of its answer. The
 // body of the answer follows in stream.WriteTo, on the same goroutine, after
 // handle has returned.
 func (s *Server) handle(ctx *fasthttp.RequestCtx) {
 	_ = ctx.SetWriteDeadline(time.Time{}) // so that fasthttp writes this answer before it takes a pipelined request up
-	f := s.takeOff(ctx)
+	refused := refusal(ctx)
+	var body []byte
+	if refused == nil {
+		var broken *failure
+		if body, broken = s.receive(ctx); broken != nil {
+			s.refuse(ctx, broken)
+			return
+		}
+	}
+	defer clientOf(ctx).body.free()
+	f := s.takeOff(ctx, len(body))
 	defer s.recovered(ctx, f)
-	if no := refusal(ctx); no != nil {
+	if refused != nil {
 		s.begin(ctx, f)
-		s.fail(ctx, f, no)
+		s.fail(ctx, f, refused)
 		return
 	}
 	buf := s.buffer()
 	defer s.buffers.Put(buf)
 	room := s.buffer()
 	defer s.buffers.Put(room)
-	body := s.rewrite(f, room, ctx.Request.Body())
+	body = s.rewrite(f, room, body)
+	if f.sent.Rewritten {
+		clientOf(ctx).body.changed(body)
+	}
 	s.begin(ctx, f)
 	if no := s.admit(f); no != nil {
 		s.fail(ctx, f, no)
@@ -132,7 +146,7 @@ func (s *Server) handle(ctx *fasthttp.RequestCtx) {
 }
 
 // takeOff starts the flight of a request that was fully read.
-func (s *Server) takeOff(ctx *fasthttp.RequestCtx) *flight {
+func (s *Server) takeOff(ctx *fasthttp.RequestCtx, bodyBytes int) *flight {
 	now := time.Now()
 	h := &ctx.Request.Header
 	f := &flight{clock: clock{now}, client: ctx.Conn(), rec: &collector.Record{
@@ -142,7 +156,7 @@ func (s *Server) takeOff(ctx *fasthttp.RequestCtx) *flight {
 		Path:         pathOf(h.RequestURI()),
 		RequestID:    string(h.Peek("X-Request-Id")),
 		Traceparent:  traceparentOf(h),
-		RequestBytes: len(ctx.Request.Body()),
+		RequestBytes: bodyBytes,
 	}}
 	f.rec.Labels, f.rec.NamedBy = labels(h)
 	s.captures.request(f.rec, h)
@@ -217,7 +231,7 @@ func (s *Server) answer(ctx *fasthttp.RequestCtx, f *flight, x *exchange) {
 	f.rec.ResponseHead = collector.At(at)
 	f.rec.Status = x.head.StatusCode()
 	b := &stream{s: s, f: f, x: x, residence: s.residences(), framing: framingOf(ctx.IsHead(), &x.head)}
-	ctx.Request.ResetBody() // sent, and not again: an answer can take minutes
+	clientOf(ctx).body.free() // sent, and not again: an answer can take minutes
 	s.watchBody(b)
 	resp := &ctx.Response
 	resp.ImmediateHeaderFlush = true

@@ -50,7 +50,7 @@ func (s *Server) tooSlow(c net.Conn) *failure {
 
 // expect answers a client that asks before it sends a body (Expect: 100-continue).
 func (s *Server) expect(ctx *fasthttp.RequestCtx) int {
-	if ctx.Request.Header.ContentLength() <= s.cfg.MaxBodyBytes {
+	if framedLength(&ctx.Request.Header) <= s.cfg.MaxBodyBytes {
 		return fasthttp.StatusContinue
 	}
 	no := s.bodyTooLarge()

@@ -21,7 +21,6 @@ func (s *Server) server() *fasthttp.Server {
 		HeaderReceived:               headRead,
 		Logger:                       serverLog{s.log},
 		SecureErrorLogMessage:        true,
-		MaxRequestBodySize:           s.cfg.MaxBodyBytes,
 		ReadBufferSize:               s.cfg.MaxHeadBytes,
 		WriteBufferSize:              writeBuffer,
 		IdleTimeout:                  s.cfg.IdleTimeout,

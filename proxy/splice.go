@@ -3,6 +3,7 @@ package proxy
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 
 	"spectap/proxy/tap"
 )
@@ -25,6 +26,7 @@ func Splice(dst, body []byte, edits []Edit) ([]byte, error) {
 	open := tap.Space(body, 0)
 	run, last := open+1, open+1 // body[run:last] is kept and not yet copied
 	kept, dropping := 0, false
+	dst = slices.Grow(dst, len(body)+roomOf(edits))
 	dst = append(dst, body[:min(open+1, len(body))]...)
 	end, err := tap.Members(body, open, func(key, _ []byte, from, to int) bool {
 		if findEdit(edits, key) >= 0 {
@@ -82,6 +84,14 @@ func appendEdits(dst []byte, edits []Edit, comma bool) []byte {
 		dst = append(append(dst, ':'), e.Value...)
 	}
 	return dst
+}
+
+// roomOf returns the most bytes that edits add.
+func roomOf(edits []Edit) (n int) {
+	for _, e := range edits {
+		n += len(e.Key) + len(e.Value) + len(`,"":`)
+	}
+	return n
 }
 
 // findEdit returns the index of the edit for a raw key, or -1.
