@@ -70,7 +70,7 @@ func (p Point) viewAL(convs []Conversation) (ViewAL, error) {
 		}
 	}
 	v := ViewAL{AverageAL: average, Conversations: len(convs)}
-	interval := estimate.Ratio(parts, p.Run.Seed)
+	interval := p.ratio(parts)
 	if !interval.Known {
 		v.NoInterval = interval.Reason
 		return v, nil

@@ -18,6 +18,7 @@ const (
 	FileSpecBench     = "specbench_results.json"
 	FileConfiguration = "configuration.json"
 	FileSpeculation   = "speculation.json"
+	FilePerformance   = "performance.json"
 	FileRecords       = "records.jsonl"
 )
 
@@ -32,6 +33,7 @@ type Point struct {
 	AIPerf *AIPerf
 
 	described bool // the Run was read from a run line
+	quick     bool // intervals by resampling are left out
 }
 
 // results are the objects that the files of a point are made of.
@@ -68,6 +70,7 @@ func (p Point) filesOver(old func(name string) ([]byte, error)) (map[string][]by
 }
 
 func (p Point) results() (results, error) {
+	all := p.Records
 	p = p.withoutWarmup()
 	s := p.selected()
 	if err := p.refuse(s); err != nil {
@@ -93,13 +96,16 @@ func (p Point) results() (results, error) {
 	spec.Warnings = append(append(spec.Warnings, timing.Warnings...), spec.CrossCheck.warnings()...)
 	convs := s.conversations(p, p.view())
 	r := results{summary: p.summary(s, spec, timing)}
+	var performance *Performance
 	if !untimed {
 		r.timing = timing.Object()
+		performance = new(p.performance(s, timing, p.steady(s, all)))
+		r.summary.Steady, r.summary.Goodput = &performance.Steady, performance.Goodput
 	}
 	if r.acceptance, err = Acceptance(p.Run.Metric, convs); err != nil {
 		return results{}, err
 	}
-	if r.files, err = p.ownFiles(s, convs, spec, r.acceptance); err != nil {
+	if r.files, err = p.ownFiles(s, convs, spec, performance, r.acceptance); err != nil {
 		return results{}, err
 	}
 	return r, nil
@@ -149,13 +155,17 @@ func failuresError(failures []Failure) error {
 }
 
 // ownFiles makes the files that hold this run only.
-func (p Point) ownFiles(s selection, convs []Conversation, spec Speculation, acceptance Object) (map[string][]byte, error) {
+func (p Point) ownFiles(s selection, convs []Conversation, spec Speculation, performance *Performance, acceptance Object) (map[string][]byte, error) {
 	files := map[string][]byte{}
-	text, err := indented(spec)
-	if err != nil {
+	var err error
+	if files[FileSpeculation], err = indented(spec); err != nil {
 		return nil, fmt.Errorf("cannot write %s: %w", FileSpeculation, err)
 	}
-	files[FileSpeculation] = text
+	if performance != nil {
+		if files[FilePerformance], err = indented(performance); err != nil {
+			return nil, fmt.Errorf("cannot write %s: %w", FilePerformance, err)
+		}
+	}
 	if p.Run.Metric == MetricSpecBench {
 		files[FileSpecBench] = AppendIndented(nil, acceptance)
 	}

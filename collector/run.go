@@ -50,6 +50,7 @@ type Run struct {
 	NoSpecStats bool  // the server was swept without per-request statistics
 	Baseline    bool  // the server does not speculate: times alone are measured, there is no acceptance
 	Seed        int64 // of the resamples
+	SLO         *SLO  // what requests should keep; nil where nobody asked
 
 	Model         string
 	Engine        string

@@ -40,6 +40,9 @@ type Summary struct {
 	TTFTMean         float64 `json:"ttft_mean_s"`                       // as in timing.json, from the moment the request was written upstream
 	TTFTP50          float64 `json:"ttft_p50_s"`
 
+	Steady  *Steady  `json:"steady_state,omitempty"` // nil where no answer was streamed
+	Goodput *Goodput `json:"goodput,omitempty"`      // nil without an SLO
+
 	BlocksCame     int      `json:"blocks_came"`
 	BlocksExpected int      `json:"blocks_expected"` // 0 where the server was swept without them
 	Audit          string   `json:"audit"`

@@ -54,6 +54,7 @@ type wireRun struct {
 	EngineVersion string          `json:"engine_version"`
 	Before        *Counters       `json:"counters_before"`
 	After         *Counters       `json:"counters_after"`
+	SLO           *SLO            `json:"slo,omitempty"`
 	Shard         *Shard          `json:"shard,omitempty"`
 	Shards        []Shard         `json:"shards,omitempty"`
 	Questions     []wireQuestion  `json:"questions"`
@@ -68,7 +69,7 @@ func (r Run) MarshalJSON() ([]byte, error) {
 		Temperature: r.Temperature, Concurrency: r.Concurrency, Repeat: r.Repeat, Warmup: r.Warmup, Acceptance: r.Acceptance, Measure: r.Measure,
 		Postprocess: r.Postprocess, IgnoreEOS: r.IgnoreEOS, NoSpecStats: r.NoSpecStats, Seed: r.Seed,
 		Model: r.Model, Engine: r.Engine, EngineVersion: r.EngineVersion,
-		Schedule: r.Schedule, Baseline: r.Baseline,
+		Schedule: r.Schedule, Baseline: r.Baseline, SLO: r.SLO,
 		Before: r.Before, After: r.After, Shard: r.Shard, Shards: r.Shards, Attribution: r.Attribution,
 	}
 	if r.Configuration != nil {
@@ -99,7 +100,7 @@ func (r *Run) UnmarshalJSON(b []byte) error {
 		Temperature: w.Temperature, Concurrency: w.Concurrency, Repeat: w.Repeat, Warmup: w.Warmup, Acceptance: w.Acceptance, Measure: w.Measure,
 		Postprocess: w.Postprocess, IgnoreEOS: w.IgnoreEOS, NoSpecStats: w.NoSpecStats, Seed: w.Seed,
 		Model: w.Model, Engine: w.Engine, EngineVersion: w.EngineVersion,
-		Schedule: w.Schedule, Baseline: w.Baseline,
+		Schedule: w.Schedule, Baseline: w.Baseline, SLO: w.SLO,
 		Before: w.Before, After: w.After, Shard: w.Shard, Shards: w.Shards, Attribution: w.Attribution,
 	}
 	if err := r.checkShards(); err != nil {

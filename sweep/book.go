@@ -158,8 +158,9 @@ func (b *book) put(row bookRow) {
 func (b *book) write() error {
 	text, err := json.MarshalIndent(struct {
 		bookHead
-		Points []bookRow `json:"points"`
-	}{b.head, b.rows}, "", "  ")
+		Points []bookRow             `json:"points"`
+		SLO    []collector.SLOAnswer `json:"slo_answers,omitempty"`
+	}{b.head, b.rows, collector.SLOAnswers(b.summaries())}, "", "  ")
 	if err != nil {
 		return fmt.Errorf("cannot make sweep.json: %w", err)
 	}
@@ -169,6 +170,17 @@ func (b *book) write() error {
 	return writeWhole(filepath.Join(b.dir, "summary.csv"), b.csv())
 }
 
+// summaries are those of the points that did not fail.
+func (b *book) summaries() []collector.Summary {
+	var list []collector.Summary
+	for _, r := range b.rows {
+		if r.State != stateFailed {
+			list = append(list, r.Summary)
+		}
+	}
+	return list
+}
+
 // csv writes the rows as a table; units are in the names.
 func (b *book) csv() []byte {
 	var buf bytes.Buffer
@@ -176,7 +188,9 @@ func (b *book) csv() []byte {
 	_ = w.Write([]string{"run", "point", "state", "temperature", "concurrency", "conversations", "requests", "failed_requests",
 		"average_al", "acceptance_view", "client_average_al", "server_average_al", "output_tokens_per_second",
 		"output_tokens_per_second_per_gpu", "decode_tokens_per_second_per_user", "ttft_mean_s", "ttft_p50_s",
-		"blocks_came", "blocks_expected", "audit", "repeat", "request_rate"}) // a buffer takes all
+		"blocks_came", "blocks_expected", "audit", "repeat", "request_rate", "mean_in_flight", "steady_seconds", "steady_output_tokens_per_second",
+		"steady_output_tokens_per_second_low", "steady_output_tokens_per_second_high", "steady_too_short",
+		"share_within_slo", "share_within_slo_low", "share_within_slo_high", "slo_verdict"}) // a buffer takes all
 	for _, r := range b.rows {
 		f := func(v float64) string {
 			if r.State == stateFailed {
@@ -184,9 +198,9 @@ func (b *book) csv() []byte {
 			}
 			return strconv.FormatFloat(v, 'g', -1, 64)
 		}
-		_ = w.Write([]string{r.Run, r.Point, r.State, shortest(r.Temperature), positive(float64(r.Concurrency)), strconv.Itoa(r.Conversations),
+		_ = w.Write(append([]string{r.Run, r.Point, r.State, shortest(r.Temperature), positive(float64(r.Concurrency)), strconv.Itoa(r.Conversations),
 			strconv.Itoa(r.Requests), strconv.Itoa(r.Failed), f(r.AverageAL), r.View, f(r.ClientAL), f(r.ServerAL), f(r.OutputTPS),
-			f(r.OutputTPSPerGPU), f(r.DecodeTPSPerUser), f(r.TTFTMean), f(r.TTFTP50), strconv.Itoa(r.BlocksCame), strconv.Itoa(r.BlocksExpected), r.Audit, strconv.Itoa(r.Repeat.Number()), positive(r.RequestRate)})
+			f(r.OutputTPSPerGPU), f(r.DecodeTPSPerUser), f(r.TTFTMean), f(r.TTFTP50), strconv.Itoa(r.BlocksCame), strconv.Itoa(r.BlocksExpected), r.Audit, strconv.Itoa(r.Repeat.Number()), positive(r.RequestRate)}, loadCells(r.Summary)...))
 	}
 	w.Flush()
 	return buf.Bytes()
@@ -198,6 +212,34 @@ func positive(v float64) string {
 		return ""
 	}
 	return shortest(v)
+}
+
+// loadCells are the cells about steady state and SLO; empty where nobody knows.
+func loadCells(s collector.Summary) []string {
+	cells := make([]string, 10)
+	number := func(i int, v float64) { cells[i] = strconv.FormatFloat(v, 'g', -1, 64) }
+	interval := func(i int, in collector.Interval) {
+		if in.Known {
+			number(i, in.Low)
+			number(i+1, in.High)
+		}
+	}
+	if s.Steady != nil {
+		number(0, s.Steady.MeanInFlight)
+		cells[5] = s.Steady.NoWindow
+		if w := s.Steady.Window; w != nil {
+			number(1, w.Seconds)
+			number(2, w.OutputTPS)
+			interval(3, w.Interval)
+			cells[5] = w.TooShort
+		}
+	}
+	if g := s.Goodput; g != nil {
+		number(6, g.Share)
+		interval(7, g.Interval)
+		cells[9] = g.Verdict
+	}
+	return cells
 }
 
 // publicArgs redacts the command line and strips credentials from its URLs.

@@ -29,6 +29,9 @@ const (
 	DriverAIPerf  = "aiperf" // NVIDIA's load generator, run as a program
 )
 
+// DefaultSLOShare is the share of requests that has to keep an SLO where nobody says.
+const DefaultSLOShare = 0.95
+
 // Config is a sweep as it was asked for. Lists and numbers that users spell are
 // kept as typed until NewPlan reads them, so that all mistakes are reported at once.
 type Config struct {
@@ -76,6 +79,9 @@ type Config struct {
 	KeepTexts   bool   // keep prompts and replies in records.jsonl
 	Seed        int64  // of the resamples behind the intervals
 
+	SLO      []string // limits as typed, ttft=200ms; none: nothing is judged
+	SLOShare float64  // share of requests that has to keep them; 0: 0.95
+
 	APIKey string        // bearer token of every request
 	Wait   time.Duration // how long to wait for a server that is not ready
 	DryRun bool          // print the plan, send nothing
@@ -117,6 +123,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Repeats == 0 {
 		c.Repeats = 1
+	}
+	if c.SLOShare == 0 {
+		c.SLOShare = DefaultSLOShare
 	}
 	if c.GPUs == 0 {
 		c.GPUs = 1

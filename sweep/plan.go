@@ -23,6 +23,7 @@ type Plan struct {
 	Shard     Shard                // the part that is asked here
 	TopP      float64
 	TopK      int
+	SLO       *collector.SLO // nil: nothing is judged
 	Warnings  []string
 
 	params        runtimeParams
@@ -54,6 +55,9 @@ func NewPlan(cfg Config) (*Plan, error) {
 	}
 	p.Config, p.Warnings = cfg, slices.Clone(p.params.warnings)
 	p.TopP, p.TopK = sampling(cfg, p.params)
+	if p.SLO, err = collector.ParseSLO(cfg.SLO, cfg.SLOShare); err != nil {
+		errs = append(errs, err)
+	}
 	errs = append(errs, p.plotPoints()...)
 	errs = append(errs, p.repeatPoints())
 	errs = append(errs, p.loadQuestions())

@@ -186,7 +186,7 @@ func (s *Sweep) describe(srv server, point PlannedPoint) collector.Run {
 		ID: s.runID, Point: point.Name, Dataset: s.Plan.Dataset, Metric: s.Plan.Metric, Questions: s.Plan.Questions,
 		GPUs: cfg.GPUs, Temperature: point.Temperature, Concurrency: point.Concurrency, Repeat: point.Repeat, Schedule: s.schedule(point),
 		Acceptance: cfg.Acceptance, Measure: cfg.Measure, Postprocess: cfg.Postprocess,
-		IgnoreEOS: cfg.IgnoreEOS, NoSpecStats: cfg.NoSpecStats, Seed: cfg.Seed,
+		IgnoreEOS: cfg.IgnoreEOS, NoSpecStats: cfg.NoSpecStats, Seed: cfg.Seed, SLO: s.Plan.SLO,
 		Model: srv.model, Engine: srv.engine, EngineVersion: srv.version, Shard: s.shardOf(point), Warmup: cfg.Warmup,
 	}
 }

@@ -1,9 +1,11 @@
 package sweep
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/jedib0t/go-pretty/v6/table"
@@ -11,6 +13,37 @@ import (
 
 	"spectap/collector"
 )
+
+// column is one column of the table.
+type column struct {
+	name   string
+	of     func(collector.Summary) string
+	failed string // what a failed point has there; "": its number of failed requests
+}
+
+// columns are those that tell something about these points.
+func columns(rows []collector.Summary) []column {
+	fixed := func(v func(collector.Summary) float64) func(collector.Summary) string {
+		return func(s collector.Summary) string { return fmt.Sprintf("%.1f", v(s)) }
+	}
+	list := []column{
+		{"Average_AL", averageAL, "failed"},
+		{"output tok/s", fixed(func(s collector.Summary) float64 { return s.OutputTPS }), "-"},
+	}
+	if slices.ContainsFunc(rows, func(s collector.Summary) bool { return s.OutputTPSPerGPU != s.OutputTPS }) {
+		list = append(list, column{"per GPU", fixed(func(s collector.Summary) float64 { return s.OutputTPSPerGPU }), "-"})
+	}
+	if slices.ContainsFunc(rows, func(s collector.Summary) bool { return steadyWindow(s) != nil }) {
+		list = append(list, column{"steady tok/s", steadyRate, "-"})
+	}
+	list = append(list, column{"decode tok/s\nper user", decodeRate, "-"},
+		column{"TTFT ms", fixed(func(s collector.Summary) float64 { return s.TTFTMean * 1e3 }), "-"})
+	if slices.ContainsFunc(rows, func(s collector.Summary) bool { return s.Goodput != nil }) {
+		list = append(list, column{"within SLO", withinSLO, "-"})
+	}
+	return append(list, column{"failed", func(s collector.Summary) string { return strconv.Itoa(s.Failed) }, ""},
+		column{"blocks came", blocks, "-"}, column{"audit", func(s collector.Summary) string { return s.Audit }, "-"})
+}
 
 // Table prints the points of a sweep: complete ones, failed ones, and the names
 // of those that were not run; then the warnings. Several runs of a point stand side
@@ -26,25 +59,34 @@ func Table(w io.Writer, res Result) {
 	t.SetStyle(table.StyleLight)
 	t.Style().Options.SeparateRows = false
 	t.Style().Format.Header = text.FormatDefault
-	header := row(0, "temperature", "concurrency", "Average_AL", "output tok/s", "per GPU",
-		"decode tok/s\nper user", "TTFT ms", "failed", "blocks came", "audit")
+	list := columns(res.Summaries)
+	header := row(0, "temperature", "concurrency")
 	if res.repeated() {
 		header[2] = "run"
 	}
+	for _, c := range list {
+		header = append(header, c.name)
+	}
 	t.AppendHeader(header)
 	for _, s := range res.Summaries {
-		t.AppendRow(row(s.Repeat, shortest(s.Temperature), s.Load(), averageAL(s), fmt.Sprintf("%.1f", s.OutputTPS),
-			fmt.Sprintf("%.1f", s.OutputTPSPerGPU), decodeRate(s), fmt.Sprintf("%.1f", s.TTFTMean*1e3), s.Failed, blocks(s), s.Audit))
+		cells := row(s.Repeat, shortest(s.Temperature), s.Load())
+		for _, c := range list {
+			cells = append(cells, c.of(s))
+		}
+		t.AppendRow(cells)
 	}
 	for _, f := range res.Failed {
-		t.AppendRow(row(f.Point.Repeat, shortest(f.Point.Temperature), f.Point.load(), "failed", "-", "-", "-", "-",
-			f.FailedRequests, "-", "-"))
+		cells := row(f.Point.Repeat, shortest(f.Point.Temperature), f.Point.load())
+		for _, c := range list {
+			cells = append(cells, cmp.Or(c.failed, strconv.Itoa(f.FailedRequests)))
+		}
+		t.AppendRow(cells)
 	}
-	var columns []table.ColumnConfig
+	var right []table.ColumnConfig
 	for i := range len(header) - 1 {
-		columns = append(columns, table.ColumnConfig{Number: i + 1, Align: text.AlignRight, AlignHeader: text.AlignRight})
+		right = append(right, table.ColumnConfig{Number: i + 1, Align: text.AlignRight, AlignHeader: text.AlignRight})
 	}
-	t.SetColumnConfigs(columns)
+	t.SetColumnConfigs(right)
 	if t.Length() > 0 {
 		t.Render()
 	}
@@ -66,6 +108,12 @@ func notes(w io.Writer, res Result) {
 			}
 			fmt.Fprintf(w, "%s: %s\n", s.Point, warning)
 		}
+	}
+	for _, answer := range collector.SLOAnswers(res.Summaries) {
+		fmt.Fprintln(w, answer.Sentence)
+	}
+	if names := withoutSteady(res.Summaries); len(names) > 0 {
+		fmt.Fprintf(w, "no steady state that means something in %s: performance.json says why\n", strings.Join(names, ", "))
 	}
 	for _, f := range res.Failed {
 		fmt.Fprintf(w, "%s failed: %s\n", f.Point.Name, f.Reason)
@@ -107,4 +155,47 @@ func blocks(s collector.Summary) string {
 		return "-"
 	}
 	return fmt.Sprintf("%d of %d", s.BlocksCame, s.BlocksExpected)
+}
+
+// steadyWindow is a window whose tokens per second mean something; nil where there is none.
+func steadyWindow(s collector.Summary) *collector.SteadyWindow {
+	if s.Steady == nil || s.Steady.Window == nil || s.Steady.Window.TooShort != "" {
+		return nil
+	}
+	return s.Steady.Window
+}
+
+// steadyRate is the throughput at full load with half the width of its interval.
+func steadyRate(s collector.Summary) string {
+	w := steadyWindow(s)
+	switch {
+	case w == nil:
+		return "-"
+	case !w.Interval.Known:
+		return fmt.Sprintf("%.1f", w.OutputTPS)
+	}
+	return fmt.Sprintf("%.1f ± %.1f", w.OutputTPS, (w.Interval.High-w.Interval.Low)/2)
+}
+
+// withoutSteady names the points whose window means nothing, or that have none.
+func withoutSteady(rows []collector.Summary) []string {
+	var names []string
+	for _, s := range rows {
+		if s.Steady != nil && steadyWindow(s) == nil {
+			names = append(names, s.Point)
+		}
+	}
+	return names
+}
+
+// withinSLO is the share of requests within, with its interval.
+func withinSLO(s collector.Summary) string {
+	g := s.Goodput
+	switch {
+	case g == nil:
+		return "-"
+	case !g.Interval.Known:
+		return fmt.Sprintf("%.1f %%", 100*g.Share)
+	}
+	return fmt.Sprintf("%.1f %% (%.1f to %.1f)", 100*g.Share, 100*g.Interval.Low, 100*g.Interval.High)
 }

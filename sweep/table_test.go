@@ -43,6 +43,47 @@ not run: t1_c16, t1_c32
 	}
 }
 
+// Columns and notes that only some sweeps have: a steady window that means
+// something, and an SLO.
+func TestTableOfLoad(t *testing.T) {
+	window := func(rate float64, short string) *collector.Steady {
+		return &collector.Steady{Window: &collector.SteadyWindow{OutputTPS: rate, TooShort: short, Interval: collector.Interval{Low: rate - 20, High: rate + 20, Known: true}}}
+	}
+	unsure := window(80, "")
+	unsure.Window.Interval = collector.Interval{Reason: "too few blocks"}
+	slo := collector.SLO{TTFT: 0.2, Share: 0.95}
+	var b strings.Builder
+	Table(&b, Result{
+		Summaries: []collector.Summary{
+			{Point: "t0_c1", Concurrency: 1, OutputTPS: 90, OutputTPSPerGPU: 90, Steady: unsure, Audit: collector.AuditExact,
+				Goodput: &collector.Goodput{SLO: slo, Verdict: collector.SLOMet, Reason: "n shows it", Share: 1, Interval: collector.Interval{Low: 0.96, High: 1, Known: true}}},
+			{Point: "t0_c8", Concurrency: 8, OutputTPS: 500, OutputTPSPerGPU: 500, Steady: window(600, ""), Audit: collector.AuditExact,
+				Goodput: &collector.Goodput{SLO: slo, Verdict: collector.SLOMissed, Reason: "n shows less", Share: 0.5}},
+			{Point: "t0_c32", Concurrency: 32, OutputTPS: 700, OutputTPSPerGPU: 700, Steady: window(900, "31 requests ended"), Audit: collector.AuditExact},
+			{Point: "t0_c99", Concurrency: 99, OutputTPS: 700, OutputTPSPerGPU: 700, Steady: &collector.Steady{NoWindow: "never"}, Audit: collector.AuditExact},
+		},
+		Failed: []FailedPoint{{Point: PlannedPoint{Name: "t1_c8", Temperature: 1, Concurrency: 8, Own: 8}, Reason: "why", FailedRequests: 2}},
+	})
+	want := `
+┌─────────────┬─────────────┬────────────┬──────────────┬──────────────┬──────────────┬─────────┬─────────────────────────┬────────┬─────────────┬───────┐
+│ temperature │ concurrency │ Average_AL │ output tok/s │ steady tok/s │ decode tok/s │ TTFT ms │              within SLO │ failed │ blocks came │ audit │
+│             │             │            │              │              │     per user │         │                         │        │             │       │
+├─────────────┼─────────────┼────────────┼──────────────┼──────────────┼──────────────┼─────────┼─────────────────────────┼────────┼─────────────┼───────┤
+│           0 │           1 │      0.000 │         90.0 │         80.0 │            - │     0.0 │ 100.0 % (96.0 to 100.0) │      0 │           - │ exact │
+│           0 │           8 │      0.000 │        500.0 │ 600.0 ± 20.0 │            - │     0.0 │                  50.0 % │      0 │           - │ exact │
+│           0 │          32 │      0.000 │        700.0 │            - │            - │     0.0 │                       - │      0 │           - │ exact │
+│           0 │          99 │      0.000 │        700.0 │            - │            - │     0.0 │                       - │      0 │           - │ exact │
+│           1 │           8 │     failed │            - │            - │            - │       - │                       - │      2 │           - │ -     │
+└─────────────┴─────────────┴────────────┴──────────────┴──────────────┴──────────────┴─────────┴─────────────────────────┴────────┴─────────────┴───────┘
+temperature 0, ttft=200ms for 95.0 % of the requests: concurrency 1 is the largest measured that meets it; n shows it; concurrency 8: n shows less
+no steady state that means something in t0_c32, t0_c99: performance.json says why
+t1_c8 failed: why
+`
+	if got := "\n" + b.String(); got != want {
+		t.Errorf("got:%s\nwant:%s", got, want)
+	}
+}
+
 // The line of a running point, on a terminal and without one.
 func TestProgress(t *testing.T) {
 	clock := time.Unix(1000, 0)

@@ -16,6 +16,8 @@ import (
 func (p program) collectCommand() *cobra.Command {
 	var saveDir, acceptance string
 	var table parquetFlags
+	var slo list
+	var sloShare float64
 	c := &cobra.Command{
 		Use:   "collect records.jsonl",
 		Short: "make a point's files from its records alone, or Parquet of many",
@@ -44,31 +46,48 @@ With --format parquet it makes a table instead, a row for each record of any fil
 				return exitError{exitUsage, err}
 			}
 			if table.wanted() {
+				if len(slo) > 0 {
+					return exitError{exitUsage, fmt.Errorf("--slo is %q: --format %s judges nothing, leave it out", slo.String(), formatParquet)}
+				}
 				return p.collectParquet(c.Context(), args, saveDir, table)
+			}
+			limits, err := collector.ParseSLO(slo, sloShare)
+			if err != nil {
+				return exitError{exitUsage, err}
 			}
 			jobs, err := collectJobs(args, saveDir)
 			if err != nil {
 				return exitError{exitUsage, err}
 			}
-			return p.collectAll(jobs, saveDir, acceptance)
+			return p.collectAll(jobs, saveDir, collectOptions{acceptance, limits})
 		},
 	}
 	c.Flags().StringVar(&saveDir, "save_dir", "", "folder for the files; made if it does not exist")
 	c.Flags().StringVar(&acceptance, "acceptance", "", "client or server: what acceptance_rate.json holds; default: as the run was recorded")
+	addSLO(c.Flags(), &slo, &sloShare)
 	table.add(c.Flags())
 	return c
+}
+
+// collectOptions are what a collection does otherwise than the run was recorded.
+type collectOptions struct {
+	acceptance string         // ViewClient or ViewServer; "": as recorded
+	slo        *collector.SLO // nil: as recorded
 }
 
 // collect reads one point's records and writes its files; the point is nil where
 // they were not written. Bad lines and conversations that cannot be measured are
 // counted and said; the exit code is then 1.
-func (p program) collect(job collectJob, acceptance string) (*sweep.Collected, error) {
+func (p program) collect(job collectJob, options collectOptions) (*sweep.Collected, error) {
 	point, bad, err := p.readJob(job)
 	if err == nil {
-		err = chooseView(&point.Run, acceptance)
+		err = chooseView(&point.Run, options.acceptance)
 	}
 	if err != nil {
 		return nil, exitError{exitUsage, err}
+	}
+	if options.slo != nil {
+		point.Run.SLO = options.slo
 	}
 	point.Lenient = true
 	if !job.merged() {
@@ -114,6 +133,9 @@ func (p program) tellPoint(run collector.Run, s collector.Summary, responses boo
 	fmt.Fprintf(p.stdout, "%s: %d conversations%s, Average_AL %.4f, written to %s\n", s.Point, s.Conversations, mergedFrom(run), s.AverageAL, dir)
 	if !responses {
 		fmt.Fprintf(p.stdout, "without %s: the records hold no texts (--keep_texts of the command that made them)\n", collector.ResponsesFile(run.Metric))
+	}
+	if g := s.Goodput; g != nil {
+		fmt.Fprintf(p.stdout, "%s: %s: %s\n", s.Point, g.SLO, g.Reason)
 	}
 	for _, w := range s.Warnings {
 		fmt.Fprintf(p.stdout, "warning: %s\n", w)

@@ -182,15 +182,15 @@ func readRun(file string) (collector.Run, error) {
 
 // collectAll makes all points, and sweep.json and summary.csv above their folders.
 // A point that is incomplete, or cannot be made, keeps no other from being made.
-func (p program) collectAll(jobs []collectJob, saveDir, acceptance string) error {
+func (p program) collectAll(jobs []collectJob, saveDir string, options collectOptions) error {
 	if len(jobs) == 1 && jobs[0].saveDir == saveDir {
-		_, err := p.collect(jobs[0], acceptance)
+		_, err := p.collect(jobs[0], options)
 		return err
 	}
 	var made []sweep.Collected
 	worst := exitError{}
 	for _, job := range jobs {
-		point, err := p.collect(job, acceptance)
+		point, err := p.collect(job, options)
 		if point != nil {
 			made = append(made, *point)
 		}

@@ -45,7 +45,7 @@ func writePoint(point collector.Point, dir string, withRecords bool) (summary co
 	return summary, missing == nil, moveFiles(partial, dir)
 }
 
-// moveFiles gives the files of a folder their place in another one.
+// moveFiles gives the files of a folder their place in another one, or none of them.
 func moveFiles(from, to string) error {
 	entries, err := os.ReadDir(from)
 	if err != nil {
@@ -57,8 +57,11 @@ func moveFiles(from, to string) error {
 			names = append(names, e.Name())
 		}
 	}
-	for _, name := range append(names, runMarks...) {
+	for i, name := range append(names, runMarks...) {
 		if err := os.Rename(filepath.Join(from, name), filepath.Join(to, name)); err != nil && !(isMark(name) && errors.Is(err, os.ErrNotExist)) {
+			for _, moved := range append(names, runMarks...)[:i] {
+				_ = os.Remove(filepath.Join(to, moved)) // the first error counts
+			}
 			return fmt.Errorf("cannot complete %s: %w", to, err)
 		}
 	}

@@ -23,6 +23,7 @@ type sweepFlags struct {
 	temperature list
 	concurrency list
 	requestRate list
+	slo         list
 	numRequests int
 	topP        float64
 	topK        int
@@ -93,6 +94,7 @@ func (f *sweepFlags) add(flags *pflag.FlagSet) {
 	flags.BoolVar(&c.IncludeStop, "include_stop_str_in_output", false, "send include_stop_str_in_output: true (the README names what it changes)")
 	flags.BoolVar(&c.KeepTexts, "keep_texts", false, "keep prompts and replies in records.jsonl, so that collect can write the responses file")
 	flags.Int64Var(&c.Seed, "bootstrap_seed", 0, "seed of the resamples behind the intervals")
+	addSLO(flags, &f.slo, &c.SLOShare)
 	flags.StringVar(&f.logLevel, "log_level", "warn", "level of the log on stderr: debug, info, warn or error")
 }
 
@@ -102,6 +104,7 @@ func (f *sweepFlags) read(p program, flags *pflag.FlagSet) (sweep.Config, error)
 	cfg.Argv, cfg.Env, cfg.Version = p.argv, p.env, version()
 	cfg.Host, _ = os.Hostname() // "" is an answer
 	cfg.Temperatures, cfg.Concurrency, cfg.RequestRate = f.temperature, f.concurrency, f.requestRate
+	cfg.SLO = f.slo
 	cfg.OpenFiles = openFiles()
 	for _, each := range []struct {
 		name string
@@ -132,6 +135,9 @@ func (f *sweepFlags) check() error {
 	}
 	if f.config.GPUs == 0 {
 		errs = append(errs, errors.New("cannot use --num_gpus 0: want at least 1"))
+	}
+	if len(f.slo) > 0 && f.config.SLOShare == 0 { // which sweep.Config takes for the default
+		errs = append(errs, errors.New("cannot use --slo_share 0: want a share above 0 and below 1, such as 0.95"))
 	}
 	if levels := []string{"debug", "info", "warn", "error"}; !slices.Contains(levels, f.logLevel) {
 		errs = append(errs, fmt.Errorf("cannot use --log_level %q: want one of %s", f.logLevel, strings.Join(levels, ", ")))

@@ -1,0 +1,53 @@
+package main
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"spectap/collector"
+)
+
+// An SLO is judged by the sweep, again by a collection, and by a collection of
+// another mind.
+func TestSLO(t *testing.T) {
+	url, _ := serveEngine(t, fastEngine())
+	dir := t.TempDir()
+	stdout, _ := mustSpectap(t, 0, "sweep", "--url", url, "--mtbench", writeQuestions(t, 4), "--concurrency", "2", "4", "--output_length", "8",
+		"--slo", "ttft=1h,tpot=1h", "--slo-share", "0.3", "--save_dir", dir)
+	if !strings.Contains(stdout, "concurrency 4 is the largest measured that meets it; n = 8 requests of 4 conversations shows that at least") || !strings.Contains(stdout, "within SLO") {
+		t.Errorf("got table\n%s", stdout)
+	}
+	var file struct {
+		Points []collector.Summary
+		SLO    []collector.SLOAnswer `json:"slo_answers"`
+	}
+	readJSON(t, filepath.Join(dir, "sweep.json"), &file)
+	if len(file.SLO) != 1 || file.SLO[0].Point != "t0_c4" || file.SLO[0].Concurrency != 4 {
+		t.Errorf("got answers %+v", file.SLO)
+	}
+	if g := file.Points[1].Goodput; g == nil || g.Within != 8 || g.Verdict != collector.SLOMet || g.SLO != (collector.SLO{TTFT: 3600, TPOT: 3600, Share: 0.3}) || file.Points[1].Steady == nil {
+		t.Errorf("got row %+v", file.Points[1])
+	}
+	again, other := t.TempDir(), t.TempDir()
+	mustSpectap(t, 0, "collect", filepath.Join(dir, "t0_c4", "records.jsonl"), "--save_dir", again)
+	sameFiles(t, filepath.Join(dir, "t0_c4"), again, "performance.json")
+	stdout, _ = mustSpectap(t, 0, "collect", "--slo", "e2e=1ns", filepath.Join(dir, "t0_c4", "records.jsonl"), "--save_dir", other)
+	if !strings.Contains(stdout, "t0_c4: e2e=1ns: n = 8 requests of 4 conversations shows that at most") {
+		t.Errorf("got %s", stdout)
+	}
+}
+
+func TestSLOErrors(t *testing.T) {
+	_, stderr := mustSpectap(t, exitUsage, "sweep", "--slo", "ttft=200,latency=1s", "--slo_share", "0", "--concurrency", "0")
+	for _, want := range []string{`--slo "ttft=200"`, `--slo "latency=1s": known are ttft, tpot, e2e, gap`, "--slo_share 0", "--concurrency", "--url is not set"} {
+		if !strings.Contains(stderr, want) {
+			t.Errorf("got %s, want %q in it", stderr, want)
+		}
+	}
+	for _, args := range [][]string{{"--slo", "ttft=1"}, {"--slo", "ttft=1s", "--format", "parquet"}, {"--slo", "ttft=1s", "--slo_share", "1.5"}} {
+		if _, stderr := mustSpectap(t, exitUsage, append([]string{"collect", "no.jsonl", "--save_dir", t.TempDir()}, args...)...); !strings.Contains(stderr, "--slo") {
+			t.Errorf("%v: got %s", args, stderr)
+		}
+	}
+}

@@ -1,0 +1,232 @@
+package collector
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"spectap/collector/estimate"
+)
+
+// The verdicts of a point about its SLO (Goodput.Verdict).
+const (
+	SLOMet       = "met"             // the share is at least the asked one, with 95 % confidence
+	SLOMissed    = "missed"          // it is less, with 95 % confidence
+	SLONotShown  = "cannot be shown" // n is too small to tell
+	SLONotJudged = "not judged"      // answers did not stream
+)
+
+// Goodput says how many requests kept all limits of an SLO. Requests are not
+// independent within a conversation, so its intervals are over conversations.
+type Goodput struct {
+	SLO           SLO               `json:"slo"`
+	Requests      int               `json:"requests"` // all that were sent, failed ones too
+	Conversations int               `json:"conversations"`
+	Within        int               `json:"requests_within"` // a failed request is not
+	Failed        int               `json:"requests_failed"`
+	Over          map[string]int    `json:"requests_over_by_limit"` // one request may be over several
+	Share         float64           `json:"share_within"`
+	Interval      estimate.Interval `json:"share_within_interval"`
+	AtLeast       *float64          `json:"share_within_at_least"`      // bound with 95 % confidence; null where there is none
+	PerSecond     float64           `json:"requests_within_per_second"` // over the point's time
+	Verdict       string            `json:"verdict"`                    // one of the SLO constants
+	Reason        string            `json:"verdict_because,omitempty"`  // in words
+}
+
+// goodput judges the requests of the point by its Run's SLO; nil without one.
+func (p Point) goodput(s selection) *Goodput {
+	if p.Run.SLO == nil {
+		return nil
+	}
+	g := &Goodput{SLO: *p.Run.SLO, Over: map[string]int{}}
+	parts, unknown := p.within(g)
+	g.Conversations = len(parts)
+	if g.Requests > 0 {
+		g.Share = float64(g.Within) / float64(g.Requests)
+	}
+	if whole, ok := s.span(); ok {
+		g.PerSecond = float64(g.Within) / whole.seconds()
+	}
+	g.Interval = estimate.Share(parts, p.Run.Seed)
+	bound := estimate.ShareAtLeast(parts, p.Run.Seed)
+	if bound.Known {
+		g.AtLeast = &bound.Low
+	}
+	g.judge(bound, unknown)
+	return g
+}
+
+// within counts the requests of each conversation and those that kept the limits;
+// unknown are those whose times nobody knows.
+func (p Point) within(g *Goodput) (parts []estimate.Part, unknown int) {
+	byConversation, late := map[string]*estimate.Part{}, p.lateness()
+	var labels []string
+	for _, r := range p.counted() {
+		label := r.Labels.Conversation
+		if label == "" || !r.Labels.HasTurn || p.elsewhere(r) {
+			continue
+		}
+		part := byConversation[label]
+		if part == nil {
+			part = &estimate.Part{}
+			byConversation[label], labels = part, append(labels, label)
+		}
+		part.Den++
+		g.Requests++
+		if r.ErrorKind != "" {
+			g.Failed++
+			continue
+		}
+		t, ok := r.requestTimes(late[r])
+		if !ok {
+			unknown++
+			continue
+		}
+		broken := g.SLO.broken(t)
+		for _, name := range broken {
+			g.Over[name]++
+		}
+		if len(broken) == 0 {
+			part.Num++
+			g.Within++
+		}
+	}
+	slices.SortFunc(labels, compareLabels)
+	for _, label := range labels {
+		parts = append(parts, *byConversation[label])
+	}
+	return parts, unknown
+}
+
+// lateness is how much later than it was meant to be each request was sent: nil in
+// closed loop, where a request is meant to be sent when it is. In open loop a first
+// turn is meant to be sent by the schedule, a later one when the turn before it ended.
+func (p Point) lateness() map[*Record]time.Duration {
+	if p.Run.Schedule == nil {
+		return nil
+	}
+	byTurn := map[turnKey]*Record{}
+	indexes, _ := p.questions()
+	for _, r := range p.counted() {
+		if index, known := indexes[r.Labels.Conversation]; known && !p.elsewhere(r) {
+			byTurn[turnKey{index, r.Labels.Turn}] = r
+		}
+	}
+	late := map[*Record]time.Duration{}
+	for key, r := range byTurn {
+		sent := r.Start.Round(0).Add(r.UpstreamWritten.Offset)
+		if before := byTurn[turnKey{key.conversation, key.turn - 1}]; before != nil && before.Done.Known {
+			late[r] = sent.Sub(before.Start.Round(0).Add(before.Done.Offset))
+			continue
+		}
+		if at, known := p.Run.Schedule.Intended(key.conversation); known && key.turn == 0 {
+			late[r] = sent.Sub(at)
+		}
+	}
+	return late
+}
+
+// judge compares with the asked share.
+func (g *Goodput) judge(bound estimate.Interval, unknown int) {
+	n := fmt.Sprintf("n = %d requests of %d conversations", g.Requests, g.Conversations)
+	asked := percent(g.SLO.Share)
+	switch {
+	case unknown > 0:
+		g.Verdict = SLONotJudged
+		g.Reason = fmt.Sprintf("%d of %d answers did not stream, so their times are not known", unknown, g.Requests)
+	case bound.Known && bound.Low >= g.SLO.Share:
+		g.Verdict = SLOMet
+		g.Reason = fmt.Sprintf("%s shows that at least %s are within, %s were asked", n, percent(bound.Low), asked)
+	case g.Interval.Known && g.Interval.High < g.SLO.Share:
+		g.Verdict = SLOMissed
+		g.Reason = fmt.Sprintf("%s shows that at most %s are within, %s were asked", n, percent(min(1, g.Interval.High+0.0009)), asked)
+	case !bound.Known:
+		g.Verdict = SLONotShown
+		g.Reason = fmt.Sprintf("cannot be shown from %s: %s", n, bound.Reason)
+	default:
+		g.Verdict = SLONotShown
+		g.Reason = fmt.Sprintf("cannot be shown from %s: %s were within, which shows at least %s, %s were asked", n, percent(g.Share), percent(bound.Low), asked)
+	}
+}
+
+// percent is a share for a sentence, rounded down: it never promises more than is shown.
+func percent(share float64) string { return fmt.Sprintf("%.1f %%", math.Floor(share*1000+1e-9)/10) }
+
+// SLOAnswer is the largest load that was measured at which an SLO was met, at one
+// temperature.
+type SLOAnswer struct {
+	Temperature float64 `json:"temperature"`
+	Point       string  `json:"point"`       // "": none
+	Concurrency int     `json:"concurrency"` // of that point, 0 where there is none
+	RequestRate float64 `json:"request_rate,omitempty"`
+	Sentence    string  `json:"sentence"`
+}
+
+// SLOAnswers reads the rows of a sweep, one answer for each temperature and SLO in
+// the order in which they appear. Rows without a Goodput are not looked at.
+func SLOAnswers(rows []Summary) []SLOAnswer {
+	var answers []SLOAnswer
+	type group struct {
+		temperature float64
+		slo         SLO
+	}
+	var order []group
+	groups := map[group][]Summary{}
+	for _, r := range rows {
+		if r.Goodput == nil {
+			continue
+		}
+		g := group{r.Temperature, r.Goodput.SLO}
+		if groups[g] == nil {
+			order = append(order, g)
+		}
+		groups[g] = append(groups[g], r)
+	}
+	for _, g := range order {
+		answers = append(answers, sloAnswer(g.temperature, groups[g]))
+	}
+	return answers
+}
+
+// sloAnswer finds the largest load that met the SLO. A lighter one that did not is named.
+func sloAnswer(temperature float64, rows []Summary) SLOAnswer {
+	slices.SortStableFunc(rows, func(a, b Summary) int { return cmp.Compare(a.load(), b.load()) })
+	answer := SLOAnswer{Temperature: temperature}
+	slo := rows[0].Goodput.SLO
+	best := -1
+	for i, r := range rows {
+		if r.Goodput.Verdict == SLOMet {
+			best = i
+		}
+	}
+	asked := fmt.Sprintf("temperature %v, %s for %s of the requests", temperature, slo, percent(slo.Share))
+	if best < 0 {
+		answer.Sentence = fmt.Sprintf("%s: met at no load that was measured; %s: %s", asked, rows[0].loadName(), rows[0].Goodput.Reason)
+		return answer
+	}
+	r := rows[best]
+	answer.Point, answer.Concurrency, answer.RequestRate = r.Point, r.Concurrency, r.RequestRate
+	answer.Sentence = fmt.Sprintf("%s: %s is the largest measured that meets it; %s", asked, r.loadName(), r.Goodput.Reason)
+	if best+1 < len(rows) {
+		next := rows[best+1]
+		answer.Sentence += fmt.Sprintf("; %s: %s", next.loadName(), next.Goodput.Reason)
+	}
+	for _, lighter := range rows[:best] {
+		if lighter.Goodput.Verdict != SLOMet {
+			answer.Sentence += fmt.Sprintf("; the lighter %s: %s", lighter.loadName(), lighter.Goodput.Reason)
+		}
+	}
+	return answer
+}
+
+// load orders the points of one temperature.
+func (s Summary) load() float64 { return float64(s.Concurrency) + s.RequestRate }
+
+func (s Summary) loadName() string {
+	if s.RequestRate > 0 {
+		return fmt.Sprintf("rate %v/s", s.RequestRate)
+	}
+	return fmt.Sprintf("concurrency %d", s.Concurrency)
+}
