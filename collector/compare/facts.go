@@ -6,6 +6,7 @@ import (
 	"maps"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 
 	"spectap/collector"
@@ -214,6 +215,10 @@ func configText(config collector.Object, names ...string) string {
 		return ""
 	case string:
 		return v
+	case json.Number: // 0 and 0.0 are one value
+		if f, err := v.Float64(); err == nil {
+			return strconv.FormatFloat(f, 'f', -1, 64)
+		}
 	case collector.Object:
 		if len(v) == 0 {
 			return ""

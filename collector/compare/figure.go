@@ -44,6 +44,7 @@ type Estimate struct {
 // The methods of an Estimate.
 const (
 	methodPaired = "paired by question: " + estimate.Method
+	methodFew    = methodPaired + "; not narrower than Student's t, as it is of fewer than 40 questions"
 	methodWelch  = "two samples of questions: Welch's t of the linearised ratios"
 	methodRuns   = "runs as they are: Welch's t, of a ratio of its logarithm"
 	methodEqual  = "all pairs differ by the same"
@@ -82,18 +83,47 @@ func (m measure) figure(p pairs, seed int64) Figure {
 		f.equal(d)
 		return f
 	}
-	f.Difference.Interval, f.Ratio.Interval = finite(estimate.Difference(b, a, seed)), finite(estimate.Quotient(b, a, seed))
-	chance := estimate.DifferenceChance
-	if timing(f.Quantity) {
-		chance = estimate.QuotientChance
-	}
-	if p, ok := chance(b, a); ok {
-		f.student = &p
-	}
+	f.Difference.Interval, f.Ratio.Interval = estimate.Difference(b, a, seed), estimate.Quotient(b, a, seed)
+	f.asStudent(a, b)
+	f.Difference.Interval, f.Ratio.Interval = finite(f.Difference.Interval), finite(f.Ratio.Interval)
 	if smallest, ok := estimate.Smallest(b, a, seed); ok {
 		f.Smallest = &smallest
 	}
 	return f
+}
+
+// enough are the questions from which on a bootstrap's interval holds what it says.
+const enough = 40
+
+// asStudent holds the intervals against Student's t: P is taken from it, and below
+// enough questions they reach as far as either of the two says.
+func (f *Figure) asStudent(a, b [][]estimate.Part) {
+	difference, known := estimate.StudentDifference(b, a)
+	ratio, knownRatio := estimate.StudentQuotient(b, a)
+	if known && !timing(f.Quantity) {
+		f.student = &difference.Chance
+	}
+	if knownRatio && timing(f.Quantity) {
+		f.student = &ratio.Chance
+	}
+	if f.N >= enough {
+		return
+	}
+	if known {
+		f.Difference.widen(difference.Interval)
+	}
+	if knownRatio {
+		f.Ratio.widen(ratio.Interval)
+	}
+}
+
+// widen makes an interval hold another one too.
+func (e *Estimate) widen(other estimate.Interval) {
+	if !e.Known {
+		return
+	}
+	e.Low, e.High = min(e.Low, other.Low), max(e.High, other.High)
+	e.Method = methodFew
 }
 
 // made says how the intervals were made and what they hold for.

@@ -11,24 +11,33 @@ func StudentQuantile(p, df float64) float64 { return studentQuantile(p, df) }
 // from 0 as t, on either side.
 func StudentChance(t, df float64) float64 { return betaCDF(df/(df+t*t), df/2, 0.5) }
 
-// DifferenceChance is the chance that a Difference as large as this one comes about
-// where there is none: Student's t of the difference over its standard error, with
-// the variances and degrees of freedom of the interval. At few conversations it is
-// sounder than what the bootstrap's interval says about small chances. It is false
-// where it is not known.
-func DifferenceChance(a, b [][]Part) (float64, bool) { return newDifference(a, b).chance() }
-
-// QuotientChance is DifferenceChance of the logarithm of the ratios' quotient.
-func QuotientChance(a, b [][]Part) (float64, bool) {
-	f := func(sums []Part) float64 { return math.Log(sums[0].Num / sums[0].Den / (sums[1].Num / sums[1].Den)) }
-	return newComparison(f, a, b).chance()
+// Student is what Student's t says of a comparison: its interval, and the chance
+// that it is as large as this one where nothing differs.
+type Student struct {
+	Interval Interval
+	Chance   float64
 }
 
-func (c comparison) chance() (float64, bool) {
+// StudentDifference is the difference of two ratios by Student's t, with the
+// variances and degrees of freedom of Difference. At few conversations, and for
+// small chances, it is sounder than the bootstrap. It is false where nothing varies.
+func StudentDifference(a, b [][]Part) (Student, bool) { return newDifference(a, b).student() }
+
+// StudentQuotient is StudentDifference of the logarithms of the ratios.
+func StudentQuotient(a, b [][]Part) (Student, bool) {
+	f := func(sums []Part) float64 { return math.Log(sums[0].Num / sums[0].Den / (sums[1].Num / sums[1].Den)) }
+	s, ok := newComparison(f, a, b).student()
+	s.Interval.Low, s.Interval.High = math.Exp(s.Interval.Low), math.Exp(s.Interval.High)
+	return s, ok
+}
+
+func (c comparison) student() (Student, bool) {
 	if c.reason != "" {
-		return 0, false
+		return Student{}, false
 	}
 	_, v, df := c.variances()
-	p := StudentChance(c.f(c.table.sums())/math.Sqrt(v), df)
-	return p, v > 0 && !math.IsNaN(p)
+	theta := c.f(c.table.sums())
+	half := StudentQuantile((1+Level)/2, df) * math.Sqrt(v)
+	s := Student{Interval: Interval{Low: theta - half, High: theta + half, Known: true}, Chance: StudentChance(theta/math.Sqrt(v), df)}
+	return s, v > 0 && !math.IsNaN(half) && !math.IsNaN(s.Chance)
 }

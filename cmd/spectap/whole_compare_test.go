@@ -1,0 +1,124 @@
+package main
+
+import (
+	"encoding/json"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"spectap/collector/compare"
+)
+
+// Two sweeps of engines that accept differently: the comparison of their folders
+// says by how much, whatever it is printed as, and the gate answers with its codes.
+func TestCompareSweeps(t *testing.T) {
+	old, worse := fastEngine(), fastEngine()
+	old.DraftLength, old.Acceptance = 3, []float64{0.8, 0.7, 0.6}
+	worse.Seed, worse.DraftLength, worse.Acceptance = 8, 3, []float64{0.6, 0.7, 0.6}
+	a, b := filepath.Join(t.TempDir(), "a"), filepath.Join(t.TempDir(), "b")
+	questions := writeQuestions(t, 40)
+	for dir, engine := range map[string]string{a: urlOf(serveEngine(t, old)), b: urlOf(serveEngine(t, worse))} {
+		mustSpectap(t, 0, "sweep", "--url", engine, "--mtbench", questions, "--temperature", "0", "--concurrency", "2", "8", "--output_length", "96", "--save_dir", dir)
+	}
+	stdout, _ := mustSpectap(t, 0, "compare", a, b, "--format", "json")
+	var r compare.Result
+	if err := json.Unmarshal([]byte(stdout), &r); err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Comparisons) != 1 || len(r.Comparisons[0].Points) != 2 || len(r.Comparisons[0].Differences) != 0 {
+		t.Fatalf("got %d comparisons, %+v, want one of two points whose settings are the same", len(r.Comparisons), r.Comparisons[0].Differences)
+	}
+	for _, p := range r.Comparisons[0].Points {
+		if p.Pairing.By != "question" || p.Pairing.Pairs != 40 {
+			t.Errorf("%s: got %+v, want 40 questions paired by their text", p.Point, p.Pairing)
+		}
+		truths := map[string]float64{"1": 0.6 - 0.8, "2": 0.6*0.7 - 0.8*0.7, "3": 0.6*0.7*0.6 - 0.8*0.7*0.6}
+		for _, f := range p.Figures {
+			if truth, ok := truths[f.Key]; ok && f.Quantity == compare.QuantityAcceptance && (f.Difference.Low > truth || f.Difference.High < truth || f.Verdict != compare.Lower) {
+				t.Errorf("%s: accepted at %s: got %+v, want a difference around %v", p.Point, f.Key, f.Difference, truth)
+			}
+		}
+	}
+	mustSpectap(t, exitGateFailed, "compare", a, b, "--fail-if", "AL < -0.05")
+	mustSpectap(t, 0, "compare", b, a, "--fail_if", "AL < -0.05", "--fail_if", "acceptance[1] < 0")
+	mustSpectap(t, exitInconclusive, "compare", a, b, "--fail-if", "tps < -99%") // one run each
+	for format, want := range map[string]string{"text": "Acceptance length (client view), B - A", "markdown": "| t0_c2 |", "csv": "A,B,t0_c2,t0_c2,AL,overall"} {
+		if stdout, _ := mustSpectap(t, 0, "compare", a, b, "--format", format, "--points", "t0_c2"); !strings.Contains(stdout, want) || strings.Contains(stdout, "t0_c8 ") {
+			t.Errorf("--format %s does not say %q, or compares what was left out:\n%s", format, want, stdout)
+		}
+	}
+	filesAlone(t, a)
+}
+
+func urlOf(url, _ string) string { return url }
+
+// filesAlone compares a sweep's folder with what specdec_bench has of it: the same
+// questions without records have the same AL.
+func filesAlone(t *testing.T, dir string) {
+	t.Helper()
+	bare := filepath.Join(t.TempDir(), "bare")
+	for _, point := range []string{"t0_c2", "t0_c8"} {
+		if err := os.MkdirAll(filepath.Join(bare, point), 0o777); err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{"configuration.json", "acceptance_rate.json", "timing.json", "mtbench_responses.jsonl"} {
+			text, err := os.ReadFile(filepath.Join(dir, point, name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(filepath.Join(bare, point, name), text, 0o666); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	stdout, _ := mustSpectap(t, 0, "compare", dir, bare, "--format", "json")
+	var r compare.Result
+	if err := json.Unmarshal([]byte(stdout), &r); err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range r.Comparisons[0].Points {
+		seen := map[string]bool{}
+		for _, f := range p.Figures {
+			seen[f.Quantity+" "+f.Scope] = true
+			within := 1e-4
+			if f.Quantity == compare.QuantityTTFT { // four decimals of a second in timing.json
+				within = 0.2
+			}
+			if v := f.Ratio.Value; v == nil || math.Abs(*v-1) > within {
+				t.Errorf("%s: %s %s %s: got %+v, want the ratio 1", p.Point, f.Quantity, f.Scope, f.Key, f)
+			}
+		}
+		for _, want := range []string{"AL overall", "AL category", "tps overall", "ttft overall", "tps_request overall"} {
+			if !seen[want] {
+				t.Errorf("%s: %s is missing", p.Point, want)
+			}
+		}
+		if p.Pairing.By != "question" || p.Pairing.Pairs != 40 {
+			t.Errorf("%s: got %+v, want 40 questions paired by their text", p.Point, p.Pairing)
+		}
+	}
+	for _, d := range r.Comparisons[0].Differences {
+		t.Errorf("got difference %+v between a folder and its own files", d)
+	}
+}
+
+func TestCompareRefuses(t *testing.T) {
+	dir := t.TempDir()
+	f := func(want string, args ...string) {
+		t.Helper()
+		if _, stderr := mustSpectap(t, exitUsage, append([]string{"compare"}, args...)...); !strings.Contains(stderr, want) {
+			t.Errorf("%q: got %q, want %q", args, stderr, want)
+		}
+	}
+	f("want two or more")
+	f("want two or more", dir)
+	f("has no points", dir, dir)
+	f("no such file", filepath.Join(dir, "none"), dir)
+	f(`--format "html"`, dir, dir, "--format", "html")
+	f(`--match "t0_c8"`, dir, dir, "--match", "t0_c8")
+	// all that is wrong is told at once
+	f("no quantity", dir, dir, "--fail-if", "speed < 1", "--format", "xml")
+	f(`--format "xml"`, dir, dir, "--fail-if", "speed < 1", "--format", "xml")
+}
