@@ -36,7 +36,7 @@ type Config struct {
 	Override          bool   `env:"SPECTAP_OVERRIDE" envDefault:"false" unit:"true or false" help:"the parameters above win over the client's own"`
 
 	Records         string `env:"SPECTAP_RECORDS" unit:"file" help:"append one JSON line a request to this file"`
-	RecordsMaxBytes int64  `env:"SPECTAP_RECORDS_MAX_BYTES" envDefault:"0" unit:"bytes, 0 = no limit" help:"a record that would make the records file longer begins a new one; the full file is set aside beside it, with the time in its name"`
+	RecordsMaxBytes int64  `env:"SPECTAP_RECORDS_MAX_BYTES" envDefault:"0" unit:"bytes from 65536, 0 = no limit" help:"a record that would make the records file longer begins a new one; the full file is set aside beside it, with the time in its name"`
 	RecordsKeep     int    `env:"SPECTAP_RECORDS_KEEP" envDefault:"0" unit:"files, 0 = all" help:"full records files that are kept, the newest ones"`
 	Capture         string `env:"SPECTAP_CAPTURE" unit:"list of prompt, reply, reasoning, header:NAME" help:"content that is kept, and nothing else: the last user message, the first choice's reply or reasoning, or a request header; texts in the records only, headers in spans too; headers that can hold credentials are refused"`
 	CaptureBytes    int    `env:"SPECTAP_CAPTURE_BYTES" envDefault:"4096" unit:"bytes" help:"longest value that is captured; the rest is cut, and the record warns of it"`

@@ -23,4 +23,14 @@ func TestCompletion(t *testing.T) {
 	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
 		f("spectap", "completion", shell)
 	}
+	g := func(args ...string) {
+		t.Helper()
+		var out, errs bytes.Buffer
+		p := program{stdout: &out, stderr: &errs, env: map[string]string{}}
+		if code := p.run(context.Background(), args); code != 2 || out.Len() > 0 || !strings.Contains(errs.String(), "want bash, fish, powershell or zsh") {
+			t.Errorf("%v: got exit code %d, %q, %q; want 2, no script, and the shells", args, code, out.String(), errs.String())
+		}
+	}
+	g("completion", "tcsh")
+	g("completion")
 }

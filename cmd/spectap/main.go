@@ -78,11 +78,14 @@ func (p program) root() *cobra.Command {
 		Short:         "measure an LLM server from the wire",
 		SilenceUsage:  true,
 		SilenceErrors: true,
+		Version:       version(),
 	}
+	root.SetVersionTemplate(built().text())
 	root.SetOut(p.stdout)
 	root.SetErr(p.stderr)
 	root.SetGlobalNormalizationFunc(dashes)
 	root.AddCommand(p.demoCommand(), p.proxyCommand(), p.sweepCommand(), p.collectCommand(), p.reportCommand(), p.execCommand(), p.launchCommand(), p.checkCommand(), p.healthcheckCommand(), p.uploadCommand(), p.compareCommand(), p.versionCommand())
+	completeForShells(root)
 	return root
 }
 

@@ -165,7 +165,7 @@ func recordsSink(cfg proxy.Config, log zerolog.Logger) (collector.Sink, error) {
 	}
 	sink, err := collector.OpenJSONL(cfg.Records)
 	if err != nil {
-		return nil, fmt.Errorf("cannot open the records file: %w; choose another SPECTAP_RECORDS (--records)", err)
+		return nil, fmt.Errorf("%w; choose another SPECTAP_RECORDS (--records)", err)
 	}
 	sink.Rotation = collector.Rotation{MaxBytes: cfg.RecordsMaxBytes, Keep: cfg.RecordsKeep}
 	sink.Patience = recordsPatience

@@ -82,3 +82,16 @@ func TestVersionCommand(t *testing.T) {
 		t.Errorf("got %+v, %v; want %+v", got, err, built())
 	}
 }
+
+// --version is what people try first.
+func TestVersionFlag(t *testing.T) {
+	var flag, command, errs bytes.Buffer
+	p := program{stdout: &flag, stderr: &errs, env: map[string]string{}}
+	if code := p.run(context.Background(), []string{"--version"}); code != 0 {
+		t.Fatalf("got exit code %d: %s", code, errs.String())
+	}
+	p.stdout = &command
+	if code := p.run(context.Background(), []string{"version"}); code != 0 || flag.String() != command.String() || flag.Len() == 0 {
+		t.Errorf("got %q, want what spectap version says: %q", flag.String(), command.String())
+	}
+}
