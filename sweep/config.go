@@ -94,8 +94,16 @@ type Config struct {
 	OpenFiles int
 	Version   string // spectap's own
 
+	Speculation   Speculation  // how the server drafts, as far as its command line is known; recorded
 	ServerCommand []string     // how the server was started, without secrets; recorded. nil: somebody else did
 	Gone          func() error // why the server will never be ready again, nil while it may be; nil func: it is waited for
+}
+
+// Speculation is how a server was told to draft. The zero value is not known.
+type Speculation struct {
+	Algorithm   string // specdec_bench's name, as "EAGLE3"
+	DraftModel  string // path or name of the drafter
+	DraftLength int    // drafts a step
 }
 
 // gone says why waiting for the server is in vain; nil where it is not.

@@ -23,6 +23,10 @@ func (s *Sweep) configuration(srv server, point PlannedPoint, t template, counte
 		ServingConfig: servingConfig(srv, counters, cfg.ServerCommand), EngineVersion: optional(srv.version), Argv: cfg.Argv,
 		Provenance: collector.ProvenanceOf(cfg.Env, checkpoint(srv.root), s.now()),
 	}
+	c.SpeculativeAlgorithm, c.DraftModelDir = optional(cfg.Speculation.Algorithm), optional(collector.StripUserinfo(cfg.Speculation.DraftModel))
+	if n := cfg.Speculation.DraftLength; n > 0 {
+		c.DraftLength = &n
+	}
 	switch s.Plan.Dataset {
 	case "mtbench":
 		c.MTBench = optional(s.Plan.datasetPath)

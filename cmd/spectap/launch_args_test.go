@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"spectap/sweep"
 )
 
 func TestSplitWords(t *testing.T) {
@@ -52,6 +54,25 @@ func TestSplitLaunch(t *testing.T) {
 	f("M -- --url u", launchArgs{nil, []string{"M"}, []string{"--url", "u"}})
 	f("--stop-grace 3s --server_cmd=x M --port 1 -- a -- b", launchArgs{[]string{"--stop-grace", "3s", "--server_cmd=x"}, []string{"M", "--port", "1"}, []string{"a", "--", "b"}})
 	f("--stopgrace 3s --", launchArgs{nil, []string{"--stopgrace", "3s"}, nil}) // none of ours
+}
+
+// How the server drafts, in every spelling that vLLM takes, by specdec_bench's names.
+func TestSpeculation(t *testing.T) {
+	f := func(want sweep.Speculation, args ...string) {
+		t.Helper()
+		if got := parseOptions(args).speculation(); got != want {
+			t.Errorf("%q: got %+v, want %+v", args, got, want)
+		}
+	}
+	f(sweep.Speculation{}, "M", "--port", "1")
+	f(sweep.Speculation{Algorithm: "NGRAM", DraftLength: 4}, "M", "--speculative-config", `{"method": "ngram", "num_speculative_tokens": 4, "prompt_lookup_max": 4}`)
+	f(sweep.Speculation{Algorithm: "EAGLE3", DraftModel: "/d", DraftLength: 2}, "-sc", `{"method":"eagle3","model":"/d","num_speculative_tokens":2}`)
+	f(sweep.Speculation{Algorithm: "DFLASH", DraftModel: "/d", DraftLength: 15}, "--speculative_config.method=dflash", "--speculative-config.model", "/d", "--speculative-config.num_speculative_tokens", "15")
+	f(sweep.Speculation{Algorithm: "DRAFT_TARGET", DraftModel: "d", DraftLength: 3}, "--spec-method", "draft_model", "--spec-model", "d", "--spec-tokens", "3")
+	f(sweep.Speculation{Algorithm: "MTP", DraftLength: 1}, "--speculative-config", `{"method": "deepseek_mtp"}`, "--speculative-config.num_speculative_tokens", "1")
+	f(sweep.Speculation{DraftModel: "d"}, "--speculative-config", `{"model": "d"}`) // vLLM finds the method
+	f(sweep.Speculation{Algorithm: "NGRAM"}, "--speculative-config", `{"method": "ngram", "model": null}`)
+	f(sweep.Speculation{}, "--speculative-config", "None")
 }
 
 // The server's command line: as typed, with what is left out.

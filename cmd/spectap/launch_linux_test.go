@@ -39,8 +39,15 @@ func TestLaunch(t *testing.T) {
 		URL   string   `json:"url"`
 		Image string   `json:"container_image"`
 		GPUs  int      `json:"tp_size"`
+
+		Algorithm   *string `json:"speculative_algorithm"`
+		DraftLength *int    `json:"draft_length"`
+		DraftModel  *string `json:"draft_model_dir"`
 	}
 	readJSON(t, filepath.Join(r.save, "t1_c4", "configuration.json"), &file)
+	if file.Algorithm == nil || *file.Algorithm != "DFLASH" || file.DraftLength == nil || *file.DraftLength != 3 || file.DraftModel != nil {
+		t.Errorf("got speculation %v, %v, %v; want DFLASH, 3 and no drafter's folder", file.Algorithm, file.DraftLength, file.DraftModel)
+	}
 	for i, word := range want {
 		if strings.HasPrefix(word, "sk-") {
 			want[i] = hidden

@@ -13,7 +13,7 @@ import (
 // option is one option of vllm serve's command line, as its parser reads it.
 type option struct {
 	name   string   // "speculative-config", "-sc": dashes for underscores, no leading --
-	dotted bool     // one member of an object: --speculative-config.method
+	member string   // "method" of --speculative-config.method; "": the option itself
 	values []string // what follows, up to the next option
 }
 
@@ -48,8 +48,8 @@ func parseOptions(args []string) options {
 			continue
 		}
 		name, value, inline := strings.Cut(arg, "=")
-		name, _, dotted := strings.Cut(name, ".")
-		o := option{name: name, dotted: dotted}
+		name, member, _ := strings.Cut(name, ".")
+		o := option{name: name, member: member}
 		if long, ok := strings.CutPrefix(name, "--"); ok {
 			o.name = strings.ReplaceAll(long, "_", "-")
 		}
@@ -83,7 +83,7 @@ func (all options) speculates() bool {
 		if !o.is("speculative-config", "spec-method", "spec-model", "spec-tokens") && o.name != "-sc" {
 			return false
 		}
-		return o.dotted || !slices.Contains([]string{"", "None", "null"}, o.value())
+		return o.member != "" || !slices.Contains([]string{"", "None", "null"}, o.value())
 	})
 }
 

@@ -98,6 +98,6 @@ func (l *launch) join(cfg *sweep.Config, flags *pflag.FlagSet) error {
 		cfg.GPUs = l.serving.gpus
 	}
 	cfg.Argv = redactWords(cfg.Argv)
-	cfg.ServerCommand = redactWords(l.serving.argv)
+	cfg.ServerCommand, cfg.Speculation = redactWords(l.serving.argv), l.serving.drafts
 	return nil
 }

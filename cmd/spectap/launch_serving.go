@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+
+	"spectap/sweep"
 )
 
 // serving is a server to start, and what its command line says of it.
@@ -17,6 +19,7 @@ type serving struct {
 	url    string // where it will answer
 	apiKey string // that it asks for; "": none
 	gpus   int    // that it is spread over; 0: the command line does not say
+	drafts sweep.Speculation
 	note   string // what the user should know; "": nothing
 }
 
@@ -47,7 +50,7 @@ func newServing(program, typed []string, env map[string]string, wantStatistics b
 			return nil, fmt.Errorf("cannot use the server's --%s: want a server that answers HTTP on a port", name)
 		}
 	}
-	s := &serving{argv: append([]string(nil), program...), gpus: all.gpus(), apiKey: env["VLLM_API_KEY"]}
+	s := &serving{argv: append([]string(nil), program...), gpus: all.gpus(), drafts: all.speculation(), apiKey: env["VLLM_API_KEY"]}
 	if key, ok := all.get("api-key"); ok && key.value() != "" {
 		s.apiKey = key.value()
 	}
