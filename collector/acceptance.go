@@ -3,7 +3,6 @@ package collector
 import (
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -71,27 +70,6 @@ func LengthHistogram(m Metric, convs []Conversation) map[int]int {
 		}
 	}
 	return h
-}
-
-// CheckComplete compares what ran with the data set: every question has its
-// conversation at its place, with as many turns. specdec_bench raises where a
-// SpecBench request never ran or broke off.
-func CheckComplete(questions []Question, convs []Conversation) error {
-	byIndex := map[int]Conversation{}
-	for _, c := range convs {
-		byIndex[c.Index] = c
-	}
-	var errs []error
-	for i, q := range questions {
-		c, ok := byIndex[i]
-		switch {
-		case !ok:
-			errs = append(errs, fmt.Errorf("cannot count question %d (id %s): it never ran", i, idText(q.ID)))
-		case len(c.Turns) != q.Turns:
-			errs = append(errs, fmt.Errorf("cannot count %s: it has %d turns, its question has %d", c.name(), len(c.Turns), q.Turns))
-		}
-	}
-	return errors.Join(errs...)
 }
 
 func acceptanceOf(m Metric, convs []Conversation) (averages, error) {

@@ -57,7 +57,7 @@ func (t goldenTurn) eosEnded(ignored bool) bool {
 
 // client is what specdec_bench makes of the stream.
 func (t goldenTurn) client(ignoreEOS bool) Turn {
-	lengths, times := StreamChunks(t.Counts, t.Start, t.Arrivals, t.eosEnded(ignoreEOS))
+	lengths, times := streamChunks(t.Counts, t.Start, t.Arrivals, t.eosEnded(ignoreEOS))
 	turn := Turn{Lengths: lengths, Times: times, Prompt: t.Prompt, Reply: t.Reply}
 	for _, length := range lengths {
 		turn.Tokens += length
@@ -187,7 +187,7 @@ func testGoldenCase(t *testing.T, dir string) {
 func testGoldenChunks(t *testing.T, run goldenRun) {
 	for _, r := range run.Requests {
 		for i, turn := range r.Turns {
-			lengths, times := StreamChunks(turn.Counts, turn.Start, turn.Arrivals, turn.eosEnded(run.IgnoreEOS))
+			lengths, times := streamChunks(turn.Counts, turn.Start, turn.Arrivals, turn.eosEnded(run.IgnoreEOS))
 			if !slices.Equal(lengths, turn.ChunkLengths) {
 				t.Errorf("request %d turn %d: got lengths %v, want %v", r.Index, i, lengths, turn.ChunkLengths)
 			}

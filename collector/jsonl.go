@@ -93,9 +93,7 @@ func openRecords(path string) (opened, error) {
 	return o, nil
 }
 
-// NewJSONL writes to w, which is closed by Close if it can be.
-func NewJSONL(w io.Writer) *JSONL { return newJSONL(w, jsonlQueue, false) }
-
+// newJSONL writes to w, which is closed by Close if it can be.
 func newJSONL(w io.Writer, queue int, torn bool) *JSONL {
 	j := &JSONL{w: w, torn: torn}
 	j.start(queue)

@@ -30,16 +30,16 @@ func TestJSONLGivesUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	f(NewJSONL(w), 1000, 500) // a pipe takes 64 KiB
+	f(newJSONL(w, jsonlQueue, false), 1000, 500) // a pipe takes 64 KiB
 	hung := blockedWriter{make(chan struct{}, 16), make(chan struct{})}
 	defer close(hung.gate)
-	f(NewJSONL(hung), 10, 10)
+	f(newJSONL(hung, jsonlQueue, false), 10, 10)
 }
 
 // A slow disk that takes line after line is not given up.
 func TestJSONLWaitsForSlowDisk(t *testing.T) {
 	w := blockedWriter{make(chan struct{}), make(chan struct{})}
-	j := NewJSONL(w)
+	j := newJSONL(w, jsonlQueue, false)
 	j.Patience = time.Second
 	for range 10 {
 		j.Emit(&Record{})

@@ -21,22 +21,10 @@ func (e LineError) Error() string { return fmt.Sprintf("line %d: %v", e.Line, e.
 // Unwrap returns the cause.
 func (e LineError) Unwrap() error { return e.Err }
 
-// ReadJSONL reads all lines of a records file. A bad line is reported with its
-// number and skipped; err is a failure of r itself.
-func ReadJSONL(r io.Reader) (runs []Run, recs []*Record, bad []LineError, err error) {
-	points, bad, err := ReadPoints(r)
-	for _, p := range points {
-		if p.described {
-			runs = append(runs, p.Run)
-		}
-		recs = append(recs, p.Records...)
-	}
-	return runs, recs, bad, err
-}
-
 // ReadPoints reads a records file as Points: a run line begins a Point and the
 // Records after it are that Point's. Records before the first run line make a
-// Point with the zero Run.
+// Point with the zero Run. A bad line is reported with its number and skipped; err
+// is a failure of r itself.
 func ReadPoints(r io.Reader) (points []Point, bad []LineError, err error) {
 	err = EachLine(r, func(l Line) error {
 		switch {

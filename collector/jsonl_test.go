@@ -63,7 +63,7 @@ func TestJSONLKilled(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, recs, bad, err := ReadJSONL(bytes.NewReader(text))
+		_, recs, bad, err := readJSONL(bytes.NewReader(text))
 		if err != nil || len(bad) > 1 || len(recs) < 10 || recs[len(recs)-1].ID != "after" {
 			t.Fatalf("got %d records, bad lines %v, error %v; want many, the last after the kill", len(recs), bad, err)
 		}
@@ -95,7 +95,7 @@ func TestJSONLPartialTail(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	runs, recs, bad, err := ReadJSONL(f)
+	runs, recs, bad, err := readJSONL(f)
 	if err != nil || len(runs) != 1 || len(recs) != 1 || len(bad) != 1 || bad[0].Line != 1 {
 		t.Errorf("got %d runs, %d records, bad %v, %v; want 1, 1, line 1", len(runs), len(recs), bad, err)
 	}
@@ -124,7 +124,7 @@ func TestJSONLFullDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := &failingWriter{limit: len(line) + 10}
-	j := NewJSONL(w)
+	j := newJSONL(w, jsonlQueue, false)
 	var failures []error // written by the goroutine that Close waits for
 	j.Failed = func(err error) { failures = append(failures, err) }
 	j.Emit(&Record{ID: "1"})
@@ -146,7 +146,7 @@ func TestJSONLFullDisk(t *testing.T) {
 	if len(failures) != 1 || !errors.Is(failures[0], errFull) {
 		t.Errorf("got failures %v, want the first one only", failures)
 	}
-	_, recs, bad, err := ReadJSONL(&w.Buffer)
+	_, recs, bad, err := readJSONL(&w.Buffer)
 	if err != nil || len(recs) != 2 || recs[0].ID != "1" || recs[1].ID != "3" || len(bad) != 1 || bad[0].Line != 2 {
 		t.Errorf("got %d records, bad %v, %v; want records 1 and 3, line 2 bad", len(recs), bad, err)
 	}
@@ -181,7 +181,7 @@ func TestJSONLNeverBlocks(t *testing.T) {
 func TestJSONLTexts(t *testing.T) {
 	for _, keep := range []bool{false, true} {
 		var b bytes.Buffer
-		j := NewJSONL(&b)
+		j := newJSONL(&b, jsonlQueue, false)
 		j.KeepTexts = keep
 		if err := j.WriteRun(Run{Questions: []Question{{System: "secret", Prompts: []string{"secret"}}}}); err != nil {
 			t.Fatal(err)
@@ -218,12 +218,12 @@ func TestReadJSONL(t *testing.T) {
 	if len(bad) != 2 || bad[0].Line != 3 || bad[1].Line != 5 || !errors.Is(bad[1], errSchema) {
 		t.Errorf("got bad lines %v, want 3 and 5 (unknown schema)", bad)
 	}
-	runs, recs, _, err := ReadJSONL(bytes.NewReader(b.Bytes()))
+	runs, recs, _, err := readJSONL(bytes.NewReader(b.Bytes()))
 	if len(runs) != 2 || len(recs) != 3 || err != nil {
 		t.Errorf("got %d runs, %d records, %v; want 2, 3", len(runs), len(recs), err)
 	}
 	broken := io.MultiReader(strings.NewReader("{\"schema\":\"spectap.record/1\"}\n"), errReader{})
-	if _, recs, _, err := ReadJSONL(broken); !errors.Is(err, errFull) || len(recs) != 1 {
+	if _, recs, _, err := readJSONL(broken); !errors.Is(err, errFull) || len(recs) != 1 {
 		t.Errorf("got %d records, %v; want 1 and the reader's error", len(recs), err)
 	}
 }
@@ -246,8 +246,20 @@ func BenchmarkReadJSONL(b *testing.B) {
 	b.SetBytes(int64(len(text)))
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, recs, _, _ := ReadJSONL(bytes.NewReader(text)); len(recs) != 100 {
+		if _, recs, _, _ := readJSONL(bytes.NewReader(text)); len(recs) != 100 {
 			b.Fatalf("got %d records", len(recs))
 		}
 	}
+}
+
+// readJSONL reads all lines of a records file, whatever points they are of.
+func readJSONL(r io.Reader) (runs []Run, recs []*Record, bad []LineError, err error) {
+	points, bad, err := ReadPoints(r)
+	for _, p := range points {
+		if p.described {
+			runs = append(runs, p.Run)
+		}
+		recs = append(recs, p.Records...)
+	}
+	return runs, recs, bad, err
 }

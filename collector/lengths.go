@@ -140,7 +140,7 @@ func histogramSums(hist []int) (steps, tokens int) {
 	return steps, tokens
 }
 
-// cutEOS takes the tokenizer's EOS off the last length, as StreamChunks does. It may change counts.
+// cutEOS takes the tokenizer's EOS off the last length, as vllm.py does. It may change counts.
 func cutEOS(counts []int, eos bool) []int {
 	if !eos {
 		return counts

@@ -216,7 +216,7 @@ func TestClientLengthsProperty(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want, _ := StreamChunks(cumulative, 0, arrivals, eos)
+		want, _ := streamChunks(cumulative, 0, arrivals, eos)
 		if got.Source != SourceExact || got.DraftlessSteps != draftless || got.CutTokens != cut || !slices.Equal(got.Lengths, want) {
 			t.Fatalf("got %+v, want exact %v, %d draft-less, %d cut", got, want, draftless, cut)
 		}

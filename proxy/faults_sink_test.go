@@ -13,11 +13,10 @@ func TestFullDisk(t *testing.T) {
 	if _, err := os.Stat("/dev/full"); err != nil {
 		t.Skip("there is no /dev/full")
 	}
-	file, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	sink, err := collector.OpenJSONL("/dev/full")
 	if err != nil {
 		t.Fatal(err)
 	}
-	sink := collector.NewJSONL(file)
 	up := answering(t, func(*http.Request) string {
 		return streamHead + chunk(tokenEvent("a")) + chunk(finishEvent+doneEvent) + lastChunk
 	})

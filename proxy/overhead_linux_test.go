@@ -292,10 +292,11 @@ func (s *overheadSample) residence(b *testing.B, file string, times map[int][]ev
 		b.Fatal(err)
 	}
 	defer f.Close()
-	_, recs, bad, err := collector.ReadJSONL(f)
-	if err != nil || len(bad) > 0 {
-		b.Fatalf("cannot read the records: %v, %d bad lines", err, len(bad))
+	points, bad, err := collector.ReadPoints(f)
+	if err != nil || len(bad) > 0 || len(points) != 1 {
+		b.Fatalf("cannot read the records: %v, %d bad lines, %d points", err, len(bad), len(points))
 	}
+	recs := points[0].Records
 	var ours, theirs []time.Duration
 	for _, rec := range recs {
 		n, err := strconv.Atoi(strings.TrimPrefix(rec.RequestID, "ov-"))

@@ -271,11 +271,11 @@ func TestRecordsFile(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		runs, recs, bad, err := collector.ReadJSONL(bytes.NewReader(text))
-		if err != nil || len(runs) != 1 || len(recs) != 6 || len(bad) != 0 {
-			t.Fatalf("got %d runs, %d records, bad lines %v, error %v; want 1 and 6", len(runs), len(recs), bad, err)
+		points, bad, err := collector.ReadPoints(bytes.NewReader(text))
+		if err != nil || len(points) != 1 || len(points[0].Records) != 6 || len(bad) != 0 {
+			t.Fatalf("got %d points, bad lines %v, error %v; want 1 of 6 records", len(points), bad, err)
 		}
-		run := runs[0]
+		run := points[0].Run
 		if run.Before == nil || run.After == nil || run.After.RequestsFinished-run.Before.RequestsFinished != 6 || run.Before.RequestsFinished != 1 {
 			t.Errorf("got counters %+v and %+v, want 1 and 7 requests", run.Before, run.After)
 		}
