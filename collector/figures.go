@@ -34,7 +34,8 @@ func (p Point) speculation(s selection) (Speculation, error) {
 	audit, diff := p.audit(newBlockSums(p.Records), p.expectedBlocks())
 	out.Audit = audit
 	out.Accepted = p.histogram(sums, audit, diff)
-	out.Position = positionRates(sums, out.Accepted, diff)
+	out.Position = positionRates(sums, out.Accepted, diff).withIntervals(s.convs, p.Run.Seed)
+	out.Intervals = p.intervalMethod()
 	out.Steps = s.stepCounts(sums, p.ownRules())
 	out.Warnings = p.warnings(s, out)
 	return out, nil
@@ -75,10 +76,7 @@ func (p Point) viewAL(convs []Conversation) (ViewAL, error) {
 		v.NoInterval = interval.Reason
 		return v, nil
 	}
-	v.Interval = &IntervalFigure{
-		Low: interval.Low, High: interval.High, Level: estimate.Level,
-		Method: estimate.Method, Resamples: estimate.Resamples, Seed: p.Run.Seed,
-	}
+	v.Interval = &IntervalFigure{Low: interval.Low, High: interval.High, IntervalMethod: p.intervalMethod()}
 	return v, nil
 }
 
@@ -278,6 +276,9 @@ func (p Point) histogram(sums blockSums, a Audit, diff *Counters) PointHistogram
 	return h
 }
 
+// sourceLists names conditional rates that are counted in the per-step lists.
+const sourceLists = "per_step_lists"
+
 // positionRates computes both rates of the histogram that describes the point:
 // with T(i) the steps that accepted more than i drafts and N all steps, per
 // position = T(i) / N and conditional = T(i) / T(i-1), where T(-1) = N. The
@@ -304,7 +305,7 @@ func positionRates(sums blockSums, h PointHistogram, diff *Counters) PositionRat
 			reached = n
 		}
 	case sums.lists == sums.blocks && sums.blocks > 0:
-		rates.Source = "per_step_lists"
+		rates.Source = sourceLists
 		for i, reached := range sums.reachedAt {
 			rates.Conditional = append(rates.Conditional, share(sums.acceptedAt[i], reached))
 		}

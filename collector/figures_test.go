@@ -11,11 +11,12 @@ func TestIntervalOfRepeatedIDs(t *testing.T) {
 		return Conversation{QuestionID: json.RawMessage(id), Turns: []Turn{{Lengths: lengths}}}
 	}
 	p := Point{Run: Run{Metric: MetricSpecBench, Seed: 3}}
-	want, err := p.viewAL([]Conversation{conv("1", 1, 2), conv("2", 1, 5), conv("3", 1, 3)})
+	rest := []Conversation{conv("3", 1, 3), conv("4", 1, 4), conv("5", 2), conv("6", 1, 6, 2), conv("7", 3, 3)}
+	want, err := p.viewAL(append([]Conversation{conv("1", 1, 2), conv("2", 1, 5)}, rest...))
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := p.viewAL([]Conversation{conv("1", 9, 9), conv("1", 1, 2), conv("2", 8), conv("2", 1, 5), conv("3", 1, 3)})
+	got, err := p.viewAL(append([]Conversation{conv("1", 9, 9), conv("1", 1, 2), conv("2", 8), conv("2", 1, 5)}, rest...))
 	if err != nil {
 		t.Fatal(err)
 	}

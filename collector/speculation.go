@@ -22,6 +22,8 @@ type Speculation struct {
 	Position PositionRates  `json:"acceptance_by_draft_position"`
 	Audit    Audit          `json:"self_audit"`
 
+	Intervals IntervalMethod `json:"intervals"` // of all intervals here
+
 	CrossCheck *CrossCheck `json:"cross_check,omitempty"` // where another client measured the same requests
 
 	LeftOut map[string]int `json:"left_out_by_reason"`
@@ -40,12 +42,9 @@ type ViewAL struct {
 
 // IntervalFigure is an interval with all that is needed to compute it again.
 type IntervalFigure struct {
-	Low       float64 `json:"low"`
-	High      float64 `json:"high"`
-	Level     float64 `json:"level"`
-	Method    string  `json:"method"`
-	Resamples int     `json:"resamples"`
-	Seed      int64   `json:"seed"`
+	Low  float64 `json:"low"`
+	High float64 `json:"high"`
+	IntervalMethod
 }
 
 // TurnFigures are the figures of all turns of one index. An AL is the pooled one of those turns.
@@ -100,12 +99,16 @@ type PointHistogram struct {
 
 // PositionRates are acceptance rates by draft position, the first at index 0.
 // Per position divides by all verify steps, as vLLM's counters do; conditional
-// divides by the steps that reached the position.
+// divides by the steps that reached the position. Their intervals are over the
+// measured conversations.
 type PositionRates struct {
 	Source        string    `json:"source"` // "blocks", "counters" or "per_step_lists", of the conditional rates
 	PerPosition   []float64 `json:"per_position"`
 	Conditional   []float64 `json:"conditional"` // null: NoConditional says why
 	NoConditional string    `json:"no_conditional_because,omitempty"`
+
+	PerPositionIntervals []Interval `json:"per_position_intervals"`
+	ConditionalIntervals []Interval `json:"conditional_intervals"` // null where Conditional is
 }
 
 // Audit holds our sums against the differences of the server's counters.

