@@ -5,7 +5,7 @@ import (
 	"encoding/csv"
 	"encoding/json"
 	"fmt"
-	"os"
+	"net/url"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -34,12 +34,16 @@ type bookHead struct {
 	Server      bookServer        `json:"server"`
 	Environment map[string]string `json:"environment"`
 	Warnings    []string          `json:"warnings"`
+	Earlier     []bookRun         `json:"earlier_runs,omitempty"` // that measured points which are in the folder
 }
 
+// bookPlan has every setting on which the numbers of a point depend: a sweep that
+// is resumed compares all members but freeOfPlan.
 type bookPlan struct {
 	Dataset       string           `json:"dataset"`
 	DatasetPath   string           `json:"dataset_path"`
 	Metric        collector.Metric `json:"metric"`
+	Questions     string           `json:"questions_sha256,omitempty"` // of the whole data set, in its order
 	Select        string           `json:"select"`
 	Shard         string           `json:"shard,omitempty"` // "0/3"; conversations and requests are this shard's
 	Conversations int              `json:"conversations"`
@@ -61,14 +65,23 @@ type bookPlan struct {
 	Arrivals      string           `json:"arrivals,omitempty"`      // of an open loop
 	ArrivalsSeed  *int64           `json:"arrivals_seed,omitempty"` // of its first run
 	CacheSalt     bool             `json:"cache_salt"`
+	IncludeStop   bool             `json:"include_stop_str_in_output"`
+	SamplingSeed  *int64           `json:"sampling_seed,omitempty"` // of the first repeat
+	ChatArgs      json.RawMessage  `json:"chat_template_args,omitempty"`
+	Tokenizer     string           `json:"tokenizer,omitempty"` // where another driver counts with it
+	BootstrapSeed int64            `json:"bootstrap_seed"`
+	SLO           *collector.SLO   `json:"slo,omitempty"`
 }
 
 type bookServer struct {
-	URL     string          `json:"url"`
-	Model   string          `json:"model"`
-	Engine  string          `json:"engine"`
-	Version string          `json:"version"`
-	Card    json.RawMessage `json:"model_card,omitempty"`
+	URL         string            `json:"url"`
+	Model       string            `json:"model"`
+	Engine      string            `json:"engine"`
+	Version     string            `json:"version"`
+	Card        json.RawMessage   `json:"model_card,omitempty"`
+	CacheConfig map[string]string `json:"cache_config,omitempty"`
+	DraftLength int               `json:"draft_length_tokens,omitempty"` // drafts a step, as far as seen
+	Command     []string          `json:"command,omitempty"`             // that started it, where we did, with {port} for its port
 }
 
 // bookRow is one point: its summary, or why it failed.
@@ -87,53 +100,106 @@ const (
 	stateFailed     = "failed"
 )
 
-// newBook starts the book of this sweep with the rows that an earlier one left.
-func (s *Sweep) newBook(srv server) *book {
+// newBook starts the book of this sweep with the rows that earlier ones left, those
+// of the points that are kept included.
+func (s *Sweep) newBook(srv server, k kept) *book {
 	cfg := s.Plan.Config
 	b := &book{dir: cfg.SaveDir, head: bookHead{
-		Schema: "spectap.sweep/1", Run: s.runID, Started: collector.Timestamp(s.now()), Version: cfg.Version,
+		Schema: bookSchema, Run: s.runID, Started: collector.Timestamp(s.now()), Version: cfg.Version,
 		Argv: publicArgs(cfg.Argv), Environment: provenance(cfg.Env), Warnings: append([]string{}, s.Plan.Warnings...),
-		Plan: bookPlan{
-			Dataset: s.Plan.Dataset, DatasetPath: s.Plan.datasetPath, Metric: s.Plan.Metric, Select: cfg.Select,
-			Conversations: s.Plan.Conversations(), Requests: s.Plan.Turns(), TopP: s.Plan.TopP, TopK: s.Plan.TopK,
-			OutputLength: cfg.OutputLength, GPUs: cfg.GPUs, Postprocess: cfg.Postprocess, IgnoreEOS: cfg.IgnoreEOS,
-			Completions: cfg.Completions, Measure: cfg.Measure, Acceptance: cfg.Acceptance, NoSpecStats: cfg.NoSpecStats, Driver: s.driverName(),
-			Warmup: cfg.Warmup, CacheSalt: !cfg.NoCacheSalt && srv.engine == engineVLLM,
-		},
-		Server: bookServer{URL: collector.StripUserinfo(cfg.URL), Model: srv.model, Engine: srv.engine, Version: srv.version, Card: srv.card},
+		Plan: s.bookPlan(srv), Server: s.bookServer(srv),
 	}}
-	if cfg.Repeats > 1 {
-		b.head.Plan.Repeats = cfg.Repeats
+	b.rows = s.earlierRows(k)
+	for _, run := range append([]bookRun{k.book.bookRun}, k.book.Earlier...) {
+		if slices.ContainsFunc(b.rows, func(r bookRow) bool { return r.Run == run.Run }) {
+			b.head.Earlier = append(b.head.Earlier, run)
+		}
 	}
-	if s.Plan.Shard.divided() {
-		b.head.Plan.Shard = s.Plan.Shard.String()
+	return b
+}
+
+// bookPlan is the plan as sweep.json has it.
+func (s *Sweep) bookPlan(srv server) bookPlan {
+	p := s.Plan.bookPlan()
+	p.Driver = s.driverName()
+	p.CacheSalt = !s.Plan.Config.NoCacheSalt && srv.engine == engineVLLM
+	return p
+}
+
+// bookPlan is the plan without what has to be asked for: the server's engine, the driver's version.
+func (p *Plan) bookPlan() bookPlan {
+	cfg := p.Config
+	b := bookPlan{
+		Dataset: p.Dataset, DatasetPath: p.datasetPath, Metric: p.Metric, Questions: p.questionsHash, Select: cfg.Select,
+		Conversations: p.Conversations(), Requests: p.Turns(), TopP: p.TopP, TopK: p.TopK, ChatArgs: p.params.template,
+		OutputLength: cfg.OutputLength, GPUs: cfg.GPUs, Postprocess: cfg.Postprocess, IgnoreEOS: cfg.IgnoreEOS,
+		Completions: cfg.Completions, Measure: cfg.Measure, Acceptance: cfg.Acceptance, NoSpecStats: cfg.NoSpecStats,
+		IncludeStop: cfg.IncludeStop, SamplingSeed: cfg.SamplingSeed, BootstrapSeed: cfg.Seed, Warmup: cfg.Warmup, SLO: p.SLO,
+	}
+	if cfg.Repeats > 1 {
+		b.Repeats = cfg.Repeats
 	}
 	if len(cfg.RequestRate) > 0 {
-		b.head.Plan.Arrivals, b.head.Plan.ArrivalsSeed = cfg.Arrivals, &cfg.ArrivalsSeed
+		b.Arrivals, b.ArrivalsSeed = cfg.Arrivals, &cfg.ArrivalsSeed
 	}
-	for _, p := range s.Plan.Points {
-		b.head.Plan.Points = append(b.head.Plan.Points, p.Name)
+	if cfg.Driver == DriverAIPerf {
+		b.Tokenizer = cfg.Tokenizer
 	}
-	b.rows = earlierRows(cfg.SaveDir)
+	if p.Shard.divided() {
+		b.Shard = p.Shard.String()
+	}
+	for _, point := range p.Points {
+		b.Points = append(b.Points, point.Name)
+	}
+	return b
+}
+
+// bookServer is what was seen of the server.
+func (s *Sweep) bookServer(srv server) bookServer {
+	b := bookServer{URL: collector.StripUserinfo(s.Plan.Config.URL), Model: srv.model, Engine: srv.engine, Version: srv.version,
+		Card: srv.card, CacheConfig: srv.cache, DraftLength: srv.draftLength}
+	port := "" // that was free when the server was started, another one each time
+	if u, err := url.Parse(s.Plan.Config.URL); err == nil {
+		port = u.Port()
+	}
+	for _, word := range s.Plan.Config.ServerCommand {
+		if port != "" && (word == port || strings.HasSuffix(word, "="+port) || strings.HasSuffix(word, ":"+port)) {
+			word = strings.TrimSuffix(word, port) + "{port}"
+		}
+		b.Command = append(b.Command, word)
+	}
 	return b
 }
 
 // earlierRows reads the rows of an existing sweep.json whose folders exist. A
 // file that cannot be read has none.
 func earlierRows(dir string) []bookRow {
-	text, err := os.ReadFile(filepath.Join(dir, "sweep.json"))
-	if err != nil {
-		return nil
-	}
-	var old struct {
-		Points []bookRow `json:"points"`
-	}
-	if json.Unmarshal(text, &old) != nil {
-		return nil
-	}
-	return slices.DeleteFunc(old.Points, func(r bookRow) bool {
+	old, _, _ := readBook(dir)
+	return old.rowsOf(dir)
+}
+
+// rowsOf are the rows whose folders exist.
+func (b savedBook) rowsOf(dir string) []bookRow {
+	return slices.DeleteFunc(slices.Clone(b.Points), func(r bookRow) bool {
 		return r.Folder == "" || !exists(filepath.Join(dir, r.Folder))
 	})
+}
+
+// earlierRows are the rows of other points than the plan's, and those of the points
+// that are kept.
+func (s *Sweep) earlierRows(k kept) []bookRow {
+	rows := slices.DeleteFunc(k.book.rowsOf(s.Plan.Config.SaveDir), func(r bookRow) bool { return s.Plan.runs(r.Point) })
+	for _, p := range s.Plan.Points {
+		if r, ok := k.rows[p.Name]; ok {
+			rows = append(rows, r)
+		}
+	}
+	return rows
+}
+
+// runs says that the plan has a point of that name.
+func (p *Plan) runs(name string) bool {
+	return slices.ContainsFunc(p.Points, func(point PlannedPoint) bool { return point.Name == name })
 }
 
 // add writes both files with one more row.
@@ -160,11 +226,11 @@ func (b *book) write() error {
 		bookHead
 		Points []bookRow             `json:"points"`
 		SLO    []collector.SLOAnswer `json:"slo_answers,omitempty"`
-	}{b.head, b.rows, collector.SLOAnswers(b.summaries())}, "", "  ")
+	}{b.head, append([]bookRow{}, b.rows...), collector.SLOAnswers(b.summaries())}, "", "  ")
 	if err != nil {
 		return fmt.Errorf("cannot make sweep.json: %w", err)
 	}
-	if err := writeWhole(filepath.Join(b.dir, "sweep.json"), append(text, '\n')); err != nil {
+	if err := writeWhole(filepath.Join(b.dir, bookName), append(text, '\n')); err != nil {
 		return err
 	}
 	return writeWhole(filepath.Join(b.dir, "summary.csv"), b.csv())

@@ -89,7 +89,11 @@ func (c configuration) plan(r collector.Run) bookPlan {
 		Select: c.text("select"), Conversations: len(r.Questions), TopP: c.number("top_p"), TopK: int(c.number("top_k")),
 		OutputLength: int(c.number("output_length")), GPUs: r.GPUs, Postprocess: r.Postprocess, IgnoreEOS: r.IgnoreEOS,
 		Completions: c.is("completions"), Measure: r.Measure, Acceptance: r.Acceptance, NoSpecStats: r.NoSpecStats,
-		Driver: c.text("driver"), CacheSalt: c.is("cache_salt"),
+		Driver: c.text("driver"), CacheSalt: c.is("cache_salt"), IncludeStop: c.is("include_stop_str_in_output"),
+		Warmup: r.Warmup, BootstrapSeed: r.Seed, SLO: r.SLO,
+	}
+	if len(r.Shards) > 0 {
+		p.Questions = r.Shards[0].Questions
 	}
 	for _, q := range r.Questions {
 		p.Requests += q.Turns

@@ -98,13 +98,32 @@ func (f *pointFiles) rename(name string) error {
 	if err := os.Rename(f.partial, filepath.Join(f.dir, name)); err != nil {
 		return fmt.Errorf("cannot complete point folder %q: %w", name, err)
 	}
+	syncFolder(f.dir)
 	return nil
+}
+
+// syncFolder makes the names in a folder durable, where the system can.
+func syncFolder(dir string) {
+	d, err := os.Open(dir)
+	if err != nil {
+		return
+	}
+	_ = d.Sync() // Windows cannot
+	_ = d.Close()
 }
 
 // fail sets the point aside: NAME.failed holds its records, what another driver
 // wrote, and error.json, and none of the three names that mark a run.
 func (f *pointFiles) fail(reason string, failed []failedRequest) (dir string, err error) {
-	err = f.strip()
+	if err := f.describeFailure(reason, failed); err != nil {
+		return "", err
+	}
+	return filepath.Join(f.dir, f.name+".failed"), f.rename(f.name + ".failed")
+}
+
+// describeFailure leaves the records, what another driver wrote, and error.json.
+func (f *pointFiles) describeFailure(reason string, failed []failedRequest) error {
+	err := f.strip()
 	text, jsonErr := json.MarshalIndent(struct {
 		Schema string          `json:"schema"`
 		Point  string          `json:"point"`
@@ -113,9 +132,9 @@ func (f *pointFiles) fail(reason string, failed []failedRequest) (dir string, er
 	}{"spectap.error/1", f.name, reason, append([]failedRequest{}, failed...)}, "", "  ")
 	err = errors.Join(err, jsonErr, os.WriteFile(filepath.Join(f.partial, "error.json"), append(text, '\n'), 0o666))
 	if err != nil {
-		return "", fmt.Errorf("cannot set point %s aside: %w", f.name, err)
+		return fmt.Errorf("cannot set point %s aside: %w", f.name, err)
 	}
-	return filepath.Join(f.dir, f.name+".failed"), f.rename(f.name + ".failed")
+	return nil
 }
 
 // strip removes all but the records and what another driver wrote.
@@ -176,11 +195,17 @@ func isDiskError(err error) bool {
 // writeWhole writes a file under a temporary name and renames it.
 func writeWhole(path string, text []byte) error {
 	next := filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".next")
-	if err := os.WriteFile(next, text, 0o666); err != nil {
+	f, err := os.Create(next)
+	if err != nil {
 		return fmt.Errorf("cannot write %q: %w", path, err)
 	}
-	if err := os.Rename(next, path); err != nil {
-		return fmt.Errorf("cannot write %q: %w", path, err)
+	_, err = f.Write(text)
+	err = errors.Join(err, f.Sync(), f.Close())
+	if err == nil {
+		err = os.Rename(next, path)
+	}
+	if err != nil {
+		return errors.Join(fmt.Errorf("cannot write %q: %w", path, err), os.Remove(next))
 	}
 	return nil
 }

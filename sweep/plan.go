@@ -28,7 +28,8 @@ type Plan struct {
 
 	params        runtimeParams
 	datasetPath   string
-	questionsHash string // of the whole data set; only with a Shard
+	questionsHash string // of the whole data set
+	kept          kept   // with Resume: what is complete
 }
 
 // PlannedPoint is one temperature at one load.
@@ -147,6 +148,7 @@ func (p *Plan) loadQuestions() error {
 		want = wanted{n: p.params.numSamples, from: "num_samples of --runtime_params", lax: true}
 	}
 	p.Questions, err = src.load(p.Config.Select, want)
+	p.questionsHash = collector.QuestionsHash(p.Questions)
 	return err
 }
 
@@ -172,12 +174,19 @@ func (p *Plan) Conversations() int {
 	return n
 }
 
-// checkFolders refuses a save_dir whose points exist or that cannot be written.
+// checkFolders refuses a save_dir whose points exist, or were measured otherwise
+// where the sweep is resumed, or that cannot be written.
 func (p *Plan) checkFolders() []error {
 	dir := p.Config.SaveDir
 	errs := checkNoRun(dir)
-	for _, point := range p.Points {
-		errs = append(errs, checkPointFolder(dir, point.Name))
+	if p.Config.Resume {
+		var err error
+		p.kept, err = p.findKept()
+		errs = append(errs, err)
+	} else {
+		for _, point := range p.Points {
+			errs = append(errs, checkPointFolder(dir, point.Name))
+		}
 	}
 	if !p.Config.DryRun {
 		errs = append(errs, checkWritable(dir))

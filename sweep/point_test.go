@@ -107,7 +107,7 @@ func TestDiskFails(t *testing.T) {
 	if err == nil || ExitCode(result, err) != 1 || !slices.Equal(result.NotRun, []string{"t0_c1", "t0_c2"}) {
 		t.Errorf("got %+v, %v; want an error and both points not run", result, err)
 	}
-	if got, want := entries(t, p.Config.SaveDir), []string{"t0_c1.failed"}; !slices.Equal(got, want) {
+	if got, want := entries(t, p.Config.SaveDir), []string{"summary.csv", "sweep.json", "t0_c1.failed"}; !slices.Equal(got, want) {
 		t.Fatalf("got %v, want %v", got, want)
 	}
 	if dir := filepath.Join(p.Config.SaveDir, "t0_c1.failed"); !strings.Contains(err.Error(), dir) || !slices.Equal(entries(t, dir), []string{"error.json", "records.jsonl"}) {

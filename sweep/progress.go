@@ -152,6 +152,13 @@ func (p *progress) pointDone(r pointResult) {
 	p.print(fmt.Sprintf("%s  done in %v: Average_AL %.3f, %.1f tok/s", r.point.Name, took, r.summary.AverageAL, r.summary.OutputTPS), false)
 }
 
+// note prints a line of its own.
+func (p *progress) note(text string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.print(text, false)
+}
+
 // wait says what is waited for; without a terminal at the start and every 30 s.
 func (p *progress) wait(why string, waited, most time.Duration) {
 	p.mu.Lock()

@@ -51,16 +51,20 @@ type answer struct {
 
 // scripted is a server that answers as vLLM does, by a script.
 type scripted struct {
-	t        *testing.T
-	mu       sync.Mutex
-	sent     []sent
-	script   func(sent) answer
-	models   string
-	health   func(call int) int // status; nil: 200
-	calls    map[string]int
-	finished int // as vllm:request_success_total
-	lag      int // readings of /metrics for which the last request is not counted
-	server   *httptest.Server
+	t         *testing.T
+	mu        sync.Mutex
+	sent      []sent
+	script    func(sent) answer
+	models    string
+	health    func(call int) int // status; nil: 200
+	calls     map[string]int
+	finished  int    // as vllm:request_success_total
+	cache     string // labels of vllm:cache_config_info; "": a block size and a cache size
+	version   string // ""; 0.32.0
+	positions int    // of a draft; 0: 5
+	noMetrics bool
+	lag       int // readings of /metrics for which the last request is not counted
+	server    *httptest.Server
 }
 
 const oneModel = `{"object":"list","data":[{"id":"m","object":"model","owned_by":"vllm","root":"m","parent":null,"max_model_len":2048}]}`
@@ -85,8 +89,12 @@ func (s *scripted) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case "/v1/models":
 		io.WriteString(w, s.models)
 	case "/version":
-		io.WriteString(w, `{"version":"0.32.0"}`)
+		fmt.Fprintf(w, `{"version":%q}`, cmp.Or(s.version, "0.32.0"))
 	case "/metrics":
+		if s.noMetrics {
+			http.NotFound(w, r)
+			return
+		}
 		s.metrics(w)
 	case "/v1/chat/completions", "/v1/completions":
 		s.generate(w, r)
@@ -103,7 +111,10 @@ func (s *scripted) metrics(w io.Writer) {
 		s.lag, n = s.lag-1, max(n-1, 0)
 	}
 	fmt.Fprintf(w, "vllm:request_success_total{finished_reason=\"stop\"} %d\nvllm:spec_decode_num_drafts_total %d\n", n, n)
-	fmt.Fprintf(w, "vllm:cache_config_info{block_size=\"16\",kv_cache_size_tokens=\"46592\"} 1.0\n")
+	for i := range cmp.Or(s.positions, 5) {
+		fmt.Fprintf(w, "vllm:spec_decode_num_accepted_tokens_per_pos_total{position=\"%d\"} 0\n", i)
+	}
+	fmt.Fprintf(w, "vllm:cache_config_info{%s} 1.0\n", cmp.Or(s.cache, `block_size="16",kv_cache_size_tokens="46592"`))
 }
 
 func (s *scripted) generate(w http.ResponseWriter, r *http.Request) {

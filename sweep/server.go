@@ -30,6 +30,21 @@ type server struct {
 	version string          // "" where unknown
 	card    json.RawMessage // its entry of /v1/models; nil where there is none
 	root    string          // its checkpoint, a path or a hub name, as the server says; "" where it does not
+
+	cache       map[string]string // labels of vllm:cache_config_info; nil where there are none
+	draftLength int               // drafts a step, as the first requests show; 0 where they do not
+}
+
+// learn takes from the first requests what the server does not say by itself.
+func (srv *server) learn(b before) {
+	if b.counters != nil {
+		srv.cache, srv.draftLength = b.counters.CacheConfig, len(b.counters.AcceptedPerPos)
+	}
+	for _, r := range b.records {
+		if r.Spec != nil {
+			srv.draftLength = max(srv.draftLength, r.Spec.DraftLength)
+		}
+	}
 }
 
 // modelCard is one entry of /v1/models.

@@ -88,7 +88,6 @@ func (p *Plan) divide() []error {
 			errs = append(errs, fmt.Errorf("cannot divide --concurrency %d among %d shards (--shard %s): want at least %d, or fewer shards", c, shard.Of, shard, shard.Of))
 		}
 	}
-	p.questionsHash = collector.QuestionsHash(p.Questions)
 	for i := range p.Questions {
 		p.Questions[i].NotAsked = !shard.takes(i)
 	}

@@ -5,8 +5,11 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -62,10 +65,8 @@ func (s *Sweep) Run(ctx context.Context) (Result, error) {
 	}
 	stop := s.progress.start()
 	defer stop()
-	for _, point := range s.Plan.Points {
-		result.NotRun = append(result.NotRun, point.Name)
-	}
-	err := s.runPoints(ctx, &result)
+	err := s.runLocked(ctx, &result)
+	result.inOrder(s.Plan.Points)
 	result.Warnings = s.Plan.Warnings // the driver may have added some
 	if errors.Is(err, context.Canceled) {
 		err = interrupted{err}
@@ -78,32 +79,110 @@ type interrupted struct{ cause error }
 
 // Error implements error.
 func (e interrupted) Error() string {
-	return "interrupted: complete points are kept; to go on, ask for the points that were not run, with the same --save_dir"
+	return "interrupted: complete points are kept; to go on, run the same command with --resume"
 }
 
 // Unwrap gives the cause to errors.Is.
 func (e interrupted) Unwrap() error { return e.cause }
 
+// runLocked runs the points that are missing, with the folder to itself. Those that
+// are kept are in the result from the start.
+func (s *Sweep) runLocked(ctx context.Context, result *Result) (err error) {
+	for _, point := range s.Plan.Points {
+		result.NotRun = append(result.NotRun, point.Name)
+	}
+	lock, warning, err := s.lockFolder()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, lock.release()) }()
+	if warning != "" {
+		s.warn(warning)
+	}
+	k, err := s.takeStock(result)
+	if err != nil {
+		return err
+	}
+	todo := k.missing(s.Plan.Points)
+	s.progress.points = len(todo)
+	if len(todo) == 0 {
+		return k.complete(s)
+	}
+	return s.runPoints(ctx, result, k, todo)
+}
+
+// takeStock finds what is in the folder, now that nobody else writes there.
+func (s *Sweep) takeStock(result *Result) (kept, error) {
+	if !s.Plan.Config.Resume {
+		book, _, _ := readBook(s.Plan.Config.SaveDir) // one that cannot be read says nothing
+		return kept{book: book}, nil
+	}
+	k, err := s.Plan.findKept()
+	if err != nil {
+		return k, fmt.Errorf("%w:\n%w", ErrUsage, err)
+	}
+	result.NotRun = nil
+	var names []string
+	for _, point := range s.Plan.Points {
+		if row, ok := k.rows[point.Name]; ok {
+			result.Summaries = append(result.Summaries, row.Summary)
+			names = append(names, point.Name)
+		} else {
+			result.NotRun = append(result.NotRun, point.Name)
+		}
+	}
+	if len(names) > 0 {
+		s.progress.note(fmt.Sprintf("kept, because complete: %d of %d points (%s)", len(names), len(s.Plan.Points), strings.Join(names, ", ")))
+	}
+	return k, nil
+}
+
+// warn adds to the sweep's warnings.
+func (s *Sweep) warn(text string) {
+	s.Plan.Warnings = append(s.Plan.Warnings, text)
+	s.Log.Warn().Msg(text)
+}
+
+// open waits for the server, learns what it is, and begins the book.
+func (s *Sweep) open(ctx context.Context, k kept) (srv server, b *book, earlier before, err error) {
+	if err = s.prepareDriver(ctx); err != nil {
+		return
+	}
+	if srv, err = s.connect(ctx); err != nil {
+		return
+	}
+	if earlier, err = s.preflight(ctx, &srv); err != nil {
+		return
+	}
+	srv.learn(earlier)
+	warnings, err := k.sameServer(s.Plan, s.bookPlan(srv), s.bookServer(srv))
+	if err != nil {
+		return
+	}
+	for _, w := range warnings {
+		s.warn(w)
+	}
+	b = s.newBook(srv, k)
+	return srv, b, earlier, b.write()
+}
+
 // runPoints fills the result, point by point.
-func (s *Sweep) runPoints(ctx context.Context, result *Result) error {
-	if err := s.prepareDriver(ctx); err != nil {
-		return err
-	}
-	srv, err := s.connect(ctx)
+func (s *Sweep) runPoints(ctx context.Context, result *Result, k kept, todo []PlannedPoint) error {
+	srv, book, earlier, err := s.open(ctx, k)
 	if err != nil {
 		return err
 	}
-	earlier, err := s.preflight(ctx, &srv)
-	if err != nil {
-		return err
-	}
-	book := s.newBook(srv)
-	for i, point := range s.Plan.Points {
+	for i, point := range todo {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
 		if i > 0 { // a server that was restarted would fail all points that are left
 			if _, err := s.ready(ctx); err != nil {
+				return err
+			}
+		}
+		if s.Plan.Config.Resume {
+			if err := setAside(s.Plan.Config.SaveDir, point.Name); err != nil {
 				return err
 			}
 		}
@@ -128,6 +207,16 @@ func (r *Result) add(done pointResult) {
 		return
 	}
 	r.Summaries = append(r.Summaries, done.summary)
+}
+
+// inOrder puts the complete points into the plan's order, those that were kept and
+// those that ran.
+func (r *Result) inOrder(points []PlannedPoint) {
+	place := map[string]int{}
+	for i, p := range points {
+		place[p.Name] = i
+	}
+	slices.SortStableFunc(r.Summaries, func(a, b collector.Summary) int { return place[a.Point] - place[b.Point] })
 }
 
 func (s *Sweep) now() time.Time {

@@ -221,7 +221,7 @@ func TestLaunchInterrupted(t *testing.T) {
 	}
 	f("before it is ready", "mute", "FAIL: spectap launch: interrupted before the server was ready",
 		func(r *rig) bool { return len(standInPids(r.dir)) == 1 })
-	f("in a point", "serve", "FAIL: spectap launch: interrupted: complete points are kept; to go on, ask for the points that were not run, with the same --save_dir",
+	f("in a point", "serve", "FAIL: spectap launch: interrupted: complete points are kept; to go on, run the same command with --resume",
 		func(r *rig) bool { return r.requests() >= 4 })
 }
 
@@ -277,7 +277,7 @@ func TestLaunchTerminated(t *testing.T) {
 		_ = c.Process.Signal(syscall.SIGTERM)
 	}
 	_ = c.Wait()
-	r.want(c.ProcessState.ExitCode(), 143, "FAIL: spectap launch: interrupted: complete points are kept; to go on, ask for the points that were not run, with the same --save_dir")
+	r.want(c.ProcessState.ExitCode(), 143, "FAIL: spectap launch: interrupted: complete points are kept; to go on, run the same command with --resume")
 	r.processes(2)
 }
 

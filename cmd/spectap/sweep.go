@@ -75,6 +75,7 @@ func (f *sweepFlags) add(flags *pflag.FlagSet) {
 	flags.Int64Var(&f.seed, "seed", 0, "seed of every request; default: none is sent")
 	flags.IntVar(&c.GPUs, "num_gpus", 1, "GPUs that the server uses: divisor of Output TPS/gpu")
 	flags.StringVar(&c.SaveDir, "save_dir", "", "folder for the files; one folder a point is made in it")
+	flags.BoolVar(&c.Resume, "resume", false, "go on in --save_dir: keep its complete points if they were measured the same way, run what failed, was killed or is missing")
 	flags.StringVar(&c.Postprocess, "postprocess", "base", "what a reply loses before it goes into the history: base (nothing) or gptoss")
 	flags.BoolVar(&c.IgnoreEOS, "ignore_eos", false, "send ignore_eos: true, so that every reply reaches --output_length")
 	flags.BoolVar(&c.Completions, "completions", false, "send the last user text to /v1/completions, without template and history")

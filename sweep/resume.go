@@ -1,0 +1,198 @@
+package sweep
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// kept is what earlier sweeps left in --save_dir.
+type kept struct {
+	book savedBook
+	rows map[string]bookRow // of the plan's points that are complete, by name; nil without Resume
+}
+
+// findKept looks for the complete points of a plan that is resumed, and refuses
+// those that were measured otherwise. The server is compared later (sameServer).
+func (p *Plan) findKept() (kept, error) {
+	dir := p.Config.SaveDir
+	book, _, err := readBook(dir)
+	if err != nil {
+		return kept{}, fmt.Errorf("cannot resume: %w; it says what the complete points were measured with: put it in order, or choose another --save_dir", err)
+	}
+	k := kept{book: book, rows: map[string]bookRow{}}
+	var errs []error
+	for _, point := range p.Points {
+		if !exists(filepath.Join(dir, point.Name)) {
+			continue
+		}
+		row, err := k.find(dir, point)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("cannot resume with point folder %q: %w", filepath.Join(dir, point.Name), err))
+			continue
+		}
+		k.rows[point.Name] = row
+	}
+	// Which engine is asked and which version drives it is not known yet.
+	errs = append(errs, k.differs(p, func(run bookRun) []difference {
+		return planDifferences(run.Plan, p.bookPlan(), "driver", "cache_salt")
+	}))
+	return k, errors.Join(errs...)
+}
+
+// find makes the row of a complete point.
+func (k kept) find(dir string, point PlannedPoint) (bookRow, error) {
+	run, err := runOfFolder(dir, point.Name)
+	if err != nil {
+		return bookRow{}, fmt.Errorf("%w; move the folder away to run the point again", err)
+	}
+	if _, ok := k.book.described(run.ID); !ok {
+		return bookRow{}, fmt.Errorf("%s does not say what its run %q was measured with; leave the point out, move its folder away, or choose another --save_dir", bookName, run.ID)
+	}
+	if row, ok := k.book.row(point.Name, run.ID); ok {
+		return row, nil
+	}
+	row, err := readPointFolder(dir, point.Name)
+	if err != nil {
+		return row, fmt.Errorf("%w; move the folder away to run the point again", err)
+	}
+	return row, nil
+}
+
+// differs says in what the complete points were measured otherwise, by run.
+func (k kept) differs(p *Plan, compare func(bookRun) []difference) error {
+	points := map[string][]string{}
+	var runs []string
+	for _, point := range p.Points {
+		if row, ok := k.rows[point.Name]; ok {
+			if points[row.Run] == nil {
+				runs = append(runs, row.Run)
+			}
+			points[row.Run] = append(points[row.Run], point.Name)
+		}
+	}
+	var errs []error
+	for _, id := range runs {
+		run, _ := k.book.described(id)
+		list := compare(run)
+		if len(list) == 0 {
+			continue
+		}
+		lines := []string{fmt.Sprintf("cannot resume: complete points in --save_dir %q were measured otherwise (%s, run %s)", p.Config.SaveDir, strings.Join(points[id], ", "), id)}
+		for _, d := range list {
+			lines = append(lines, "  "+d.String())
+		}
+		lines = append(lines, "  ask as it was (its command line is \"argv\" in "+bookName+"), leave these points out, or choose another --save_dir")
+		errs = append(errs, errors.New(strings.Join(lines, "\n")))
+	}
+	return errors.Join(errs...)
+}
+
+// sameServer compares what the server says with what it said when the points that
+// are kept were measured. The warnings name what cannot be compared.
+func (k kept) sameServer(p *Plan, plan bookPlan, srv bookServer) (warnings []string, err error) {
+	unseen := map[string]bool{}
+	err = k.differs(p, func(run bookRun) []difference {
+		list := planDifferences(run.Plan, plan)
+		more, missing := serverDifferences(run.Server, srv)
+		for _, name := range missing {
+			unseen[name] = true
+		}
+		return append(list, more...)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("%w:\n%w", ErrUsage, err)
+	}
+	if len(unseen) > 0 {
+		names := slices.Sorted(func(yield func(string) bool) {
+			for name := range unseen {
+				if !yield(name) {
+					return
+				}
+			}
+		})
+		warnings = append(warnings, fmt.Sprintf("cannot tell whether the server is as it was in %s, which was seen only once", strings.Join(names, ", ")))
+	}
+	return warnings, nil
+}
+
+// missing are the points that are still to be run, in their order.
+func (k kept) missing(points []PlannedPoint) []PlannedPoint {
+	return slices.DeleteFunc(slices.Clone(points), func(p PlannedPoint) bool {
+		_, ok := k.rows[p.Name]
+		return ok
+	})
+}
+
+// asideFolder holds what earlier sweeps left of points that run again: t0_c32.1,
+// t0_c32.2, and so on. It is one level below the point folders, so that nothing
+// that looks for points finds it.
+const asideFolder = "set_aside"
+
+// setAside moves what is left of a point that failed or was killed out of its way.
+// Nothing is lost but a folder without a Record.
+func setAside(dir, name string) error {
+	partial := &pointFiles{dir: dir, name: name, partial: filepath.Join(dir, "."+name+".partial"), closed: true}
+	if exists(partial.partial) {
+		if !partial.hasRecords() {
+			return os.RemoveAll(partial.partial)
+		}
+		if err := partial.describeFailure("the sweep was killed while the point ran", nil); err != nil {
+			return err
+		}
+		if err := moveAside(dir, name, partial.partial); err != nil {
+			return err
+		}
+	}
+	if failed := filepath.Join(dir, name+".failed"); exists(failed) {
+		return moveAside(dir, name, failed)
+	}
+	return nil
+}
+
+// hasRecords says that there is more than the line that describes the run.
+func (f *pointFiles) hasRecords() bool {
+	text, err := os.ReadFile(filepath.Join(f.partial, recordsName))
+	if err != nil {
+		return !errors.Is(err, fs.ErrNotExist)
+	}
+	_, records, _ := bytes.Cut(text, []byte("\n"))
+	return len(records) > 0
+}
+
+// moveAside gives a folder the first name in asideFolder that is free.
+func moveAside(dir, name, from string) error {
+	if err := os.MkdirAll(filepath.Join(dir, asideFolder), 0o777); err != nil {
+		return fmt.Errorf("cannot set %q aside: %w", from, err)
+	}
+	for i := 1; ; i++ {
+		to := filepath.Join(dir, asideFolder, fmt.Sprintf("%s.%d", name, i))
+		if exists(to) {
+			continue
+		}
+		if err := os.Rename(from, to); err != nil {
+			return fmt.Errorf("cannot set %q aside: %w", from, err)
+		}
+		return nil
+	}
+}
+
+// complete writes both files of the sweep again where nothing is left to run: a
+// sweep that was killed after its last point may not have written its row.
+func (k kept) complete(s *Sweep) error {
+	b := &book{dir: s.Plan.Config.SaveDir, rows: s.earlierRows(k)}
+	text, err := os.ReadFile(filepath.Join(b.dir, bookName))
+	if err == nil {
+		err = json.Unmarshal(text, &b.head)
+	}
+	if err != nil {
+		return fmt.Errorf("cannot read %s: %w", bookName, err)
+	}
+	return b.write()
+}

@@ -1,0 +1,123 @@
+package sweep
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"spectap/collector"
+)
+
+// bookName is the file of a sweep beside its point folders.
+const bookName = "sweep.json"
+
+// bookSchema is the schema name of sweep.json.
+const bookSchema = "spectap.sweep/1"
+
+// bookRun is what sweep.json keeps of a sweep whose points are in the folder, when
+// another one has written there since.
+type bookRun struct {
+	Run     string          `json:"run"`
+	Started string          `json:"started"` // UTC
+	Version string          `json:"spectap_version"`
+	Argv    json.RawMessage `json:"argv,omitempty"`
+	Plan    json.RawMessage `json:"plan"`
+	Server  json.RawMessage `json:"server"`
+}
+
+// savedBook is a sweep.json that was read.
+type savedBook struct {
+	Schema string `json:"schema"`
+	bookRun
+	Earlier []bookRun `json:"earlier_runs"`
+	Points  []bookRow `json:"points"`
+}
+
+// readBook reads the sweep.json of a folder; found is false where there is none.
+func readBook(dir string) (b savedBook, found bool, err error) {
+	path := filepath.Join(dir, bookName)
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return b, false, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(text, &b)
+	}
+	if err == nil && b.Schema != bookSchema {
+		err = fmt.Errorf("its schema is %q, want %q", b.Schema, bookSchema)
+	}
+	if err == nil && b.Run == "" {
+		err = errors.New("it names no run")
+	}
+	if err != nil {
+		return savedBook{}, true, fmt.Errorf("cannot read %q: %w", path, err)
+	}
+	return b, true, nil
+}
+
+// described returns what the book says of a run.
+func (b savedBook) described(run string) (bookRun, bool) {
+	all := append([]bookRun{b.bookRun}, b.Earlier...)
+	i := slices.IndexFunc(all, func(r bookRun) bool { return r.Run == run })
+	if run == "" || i < 0 {
+		return bookRun{}, false
+	}
+	return all[i], true
+}
+
+// row returns the row of a complete point of a run.
+func (b savedBook) row(point, run string) (bookRow, bool) {
+	i := slices.IndexFunc(b.Points, func(r bookRow) bool {
+		return r.Point == point && r.Folder == point && r.Run == run && r.State == stateComplete
+	})
+	if i < 0 {
+		return bookRow{}, false
+	}
+	return b.Points[i], true
+}
+
+// readPointFolder makes the row of a complete point from its folder: a sweep that
+// was killed between the point's end and its row left none.
+func readPointFolder(dir, name string) (bookRow, error) {
+	f, err := os.Open(filepath.Join(dir, name, recordsName))
+	if err != nil {
+		return bookRow{}, err
+	}
+	defer f.Close()
+	points, bad, err := collector.ReadPoints(f)
+	if err == nil && (len(points) != 1 || len(bad) > 0) {
+		err = fmt.Errorf("%s describes %d points and has %d bad lines, want 1 and none", recordsName, len(points), len(bad))
+	}
+	if err != nil {
+		return bookRow{}, err
+	}
+	if points[0].AIPerf, err = ReadAIPerf(filepath.Join(dir, name)); err != nil {
+		return bookRow{}, err
+	}
+	_, summary, err := points[0].Files()
+	return bookRow{Run: points[0].Run.ID, State: stateComplete, Folder: name, Summary: summary}, err
+}
+
+// runOfFolder reads which run measured the point of a folder, and that the folder
+// is whole.
+func runOfFolder(dir, name string) (collector.Run, error) {
+	for _, file := range []string{collector.FileConfiguration, collector.FileAcceptance, collector.FileTiming} {
+		if !exists(filepath.Join(dir, name, file)) {
+			return collector.Run{}, fmt.Errorf("it has no %s", file)
+		}
+	}
+	f, err := os.Open(filepath.Join(dir, name, recordsName))
+	if err != nil {
+		return collector.Run{}, err
+	}
+	defer f.Close()
+	run, err := collector.ReadRun(f)
+	if err == nil && run.Point != name {
+		err = fmt.Errorf("its %s is of point %q", recordsName, run.Point)
+	}
+	return run, err
+}
