@@ -75,9 +75,7 @@ type held struct {
 }
 
 func holds(t *testing.T, s *Server, e *cancelEngine) held {
-	s.watcher.mu.Lock()
-	watched := len(s.watcher.flights)
-	s.watcher.mu.Unlock()
+	watched := watchedFlights(s.watcher)
 	runtime.GC()
 	runtime.GC() // what a sync.Pool holds outlives one
 	var m runtime.MemStats

@@ -20,9 +20,11 @@ type directConn struct {
 	raw  syscall.RawConn
 	send func(fd uintptr) bool // made once, so that a write allocates nothing
 
-	mu  sync.Mutex // one write at a time
-	p   []byte     // left of the write that runs
-	err error
+	mu    sync.Mutex // one write at a time
+	p     []byte     // left of the write that runs
+	err   error
+	quick bool   // hurry was called
+	later []byte // what the socket did not take since
 }
 
 // direct returns a connection with cheaper writes, where it can.
@@ -44,6 +46,14 @@ func direct(c net.Conn) net.Conn {
 func (c *directConn) Write(p []byte) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if len(c.later) > 0 {
+		c.later = append(c.later, p...)
+		return len(p), nil
+	}
+	return c.write(p)
+}
+
+func (c *directConn) write(p []byte) (int, error) {
 	c.p, c.err = p, nil
 	err := c.raw.Write(c.send)
 	n := len(p) - len(c.p)
@@ -63,11 +73,42 @@ func (c *directConn) sendSome(fd uintptr) bool {
 			c.p = c.p[n:]
 		case unix.EINTR:
 		case unix.EAGAIN:
-			return false
+			if c.quick {
+				c.later, c.p = append(c.later, c.p...), nil
+			}
+			return c.quick
 		default:
 			c.err = errno
 			return true
 		}
 	}
 	return true
+}
+
+// hurry implements putOff.
+func (c *directConn) hurry() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.quick = true
+}
+
+// owes implements putOff.
+func (c *directConn) owes() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.later) > 0
+}
+
+// settle implements putOff.
+func (c *directConn) settle() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.quick = false
+	if len(c.later) == 0 {
+		return nil
+	}
+	p := c.later
+	c.later = nil
+	_, err := c.write(p)
+	return err
 }

@@ -13,7 +13,8 @@ import (
 
 // watcher notices that a client closed its connection while its answer is still
 // on the way. fasthttp does not read the connection meanwhile, so without it
-// two writes must fail first.
+// two writes must fail first. It also tells of the end of upstream connections
+// (attended).
 //
 //	client socket ──RDHUP──▶ own epoll ──readable──▶ Go's netpoller ──▶ run ──▶ flight.clientGone
 //
@@ -26,7 +27,7 @@ type watcher struct {
 
 	mu      sync.Mutex
 	last    uint64
-	flights map[uint64]*flight
+	watched map[uint64]leaver
 }
 
 func newWatcher() (*watcher, error) {
@@ -38,7 +39,7 @@ func newWatcher() (*watcher, error) {
 		_ = unix.Close(fd)
 		return nil, fmt.Errorf("cannot set epoll instance non-blocking: %w", err)
 	}
-	w := &watcher{file: os.NewFile(uintptr(fd), "epoll"), done: make(chan struct{}), flights: make(map[uint64]*flight)}
+	w := &watcher{file: os.NewFile(uintptr(fd), "epoll"), done: make(chan struct{}), watched: make(map[uint64]leaver)}
 	if w.raw, err = w.file.SyscallConn(); err != nil {
 		_ = w.file.Close()
 		return nil, fmt.Errorf("cannot watch epoll instance: %w", err)
@@ -47,9 +48,10 @@ func newWatcher() (*watcher, error) {
 	return w, nil
 }
 
-// arm watches the client's connection for a flight until disarm. A half-closed
-// connection counts as left, as it does for uvicorn and net/http.
-func (w *watcher) arm(c net.Conn, f *flight) (id uint64) {
+// arm watches a connection until disarm, or until its peer has left, which is told
+// once. A half-closed connection counts as left, as it does for uvicorn and
+// net/http. 0 is no watch.
+func (w *watcher) arm(c net.Conn, who leaver) (id uint64) {
 	sc, ok := c.(syscall.Conn)
 	if !ok {
 		return 0
@@ -61,7 +63,7 @@ func (w *watcher) arm(c net.Conn, f *flight) (id uint64) {
 	w.mu.Lock()
 	w.last++
 	id = w.last
-	w.flights[id] = f
+	w.watched[id] = who
 	w.mu.Unlock()
 	if w.control(raw, unix.EPOLL_CTL_ADD, id) != nil {
 		w.forget(id)
@@ -93,11 +95,11 @@ func (w *watcher) control(raw syscall.RawConn, op int, id uint64) error {
 
 func (w *watcher) forget(id uint64) {
 	w.mu.Lock()
-	delete(w.flights, id)
+	delete(w.watched, id)
 	w.mu.Unlock()
 }
 
-// run calls clientGone of each flight whose client left, until close.
+// run tells of each peer that left, until close.
 func (w *watcher) run() {
 	defer close(w.done)
 	events := make([]unix.EpollEvent, 64)
@@ -114,11 +116,11 @@ func (w *watcher) run() {
 		for _, ev := range events[:max(n, 0)] {
 			id := uint64(uint32(ev.Fd)) | uint64(uint32(ev.Pad))<<32
 			w.mu.Lock()
-			f := w.flights[id]
-			delete(w.flights, id)
+			who := w.watched[id]
+			delete(w.watched, id)
 			w.mu.Unlock()
-			if f != nil {
-				f.clientGone()
+			if who != nil {
+				who.peerLeft()
 			}
 		}
 	}

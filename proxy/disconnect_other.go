@@ -10,7 +10,9 @@ type watcher struct{}
 
 func newWatcher() (*watcher, error) { return &watcher{}, nil }
 
-func (w *watcher) arm(net.Conn, *flight) uint64 { return 0 }
+func (w *watcher) arm(net.Conn, leaver) uint64 { return 0 }
+
+func (w *watcher) forget(uint64) {}
 
 func (w *watcher) disarm(net.Conn, uint64) {}
 

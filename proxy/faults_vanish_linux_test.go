@@ -31,10 +31,18 @@ func vanish(t testing.TB, c net.Conn) {
 }
 
 // watches returns how many clients are watched.
-func (p *stack) watches() int {
-	p.watcher.mu.Lock()
-	defer p.watcher.mu.Unlock()
-	return len(p.watcher.flights)
+func (p *stack) watches() int { return watchedFlights(p.watcher) }
+
+// watchedFlights leaves connections to the engine out.
+func watchedFlights(w *watcher) (n int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, who := range w.watched {
+		if _, ok := who.(*flight); ok {
+			n++
+		}
+	}
+	return n
 }
 
 // A client whose host vanishes without a FIN ends its request at the engine,

@@ -48,8 +48,8 @@ type flight struct {
 	ended  bool
 }
 
-// clientGone is called by the watcher.
-func (f *flight) clientGone() { f.cancel(errClientGone) }
+// peerLeft implements leaver: the client has gone.
+func (f *flight) peerLeft() { f.cancel(errClientGone) }
 
 // cancel closes the upstream connection under the lock that release takes, so
 // that it never hits a connection that is back in the pool. A cancel that comes

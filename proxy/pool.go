@@ -10,11 +10,14 @@ import (
 // upConn is one connection to the engine. One goroutine uses it at a time;
 // Close may come from any.
 type upConn struct {
-	net.Conn           // what is written and read: TCP, a unix socket, or TLS
+	net.Conn // what is written and read: TCP, a unix socket, or TLS
+	attended
 	socket    net.Conn // below TLS
 	stamps    stamper  // nil where the kernel gives no receive times
 	reused    bool     // carried a request before
 	idleSince time.Time
+	watcher   *watcher // tells of the connection's end
+	watched   uint64   // its number there; 0 where it is not watched
 
 	got    int       // bytes read since the request was written
 	readAt time.Time // return of the last read that brought bytes
@@ -35,6 +38,17 @@ func (c *upConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// peerLeft implements leaver.
+func (c *upConn) peerLeft() { c.hangup(c.Conn) }
+
+// Close closes the connection and forgets its watch.
+func (c *upConn) Close() error {
+	if c.watched != 0 {
+		c.watcher.forget(c.watched)
+	}
+	return c.Conn.Close()
+}
+
 // arrival returns when the bytes of the last read arrived, as an offset, and
 // whether the kernel said so.
 func (c *upConn) arrival(k clock) (at time.Duration, kernel bool) {
@@ -47,8 +61,9 @@ func (c *upConn) arrival(k clock) (at time.Duration, kernel bool) {
 // pool keeps idle connections to the engine, the freshest on top: old ones are
 // not reused before the engine closes them, they expire.
 type pool struct {
-	dialer *dialer
-	limit  time.Duration // idle connections older than this are closed
+	dialer  *dialer
+	watcher *watcher
+	limit   time.Duration // idle connections older than this are closed
 
 	mu     sync.Mutex
 	idle   []*upConn // oldest first
@@ -83,7 +98,11 @@ func (p *pool) dial(ctx context.Context) (*upConn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &upConn{Conn: conn, socket: socket, stamps: stamped(socket)}, nil
+	c := &upConn{Conn: conn, socket: socket, stamps: stamped(socket), watcher: p.watcher}
+	if _, ok := conn.(attendant); ok {
+		c.watched = p.watcher.arm(socket, c)
+	}
+	return c, nil
 }
 
 // put takes a connection back whose answer was read to its end.

@@ -85,7 +85,7 @@ func New(cfg Config, sink collector.Sink, log zerolog.Logger) (*Server, error) {
 	if cfg.Engine != "auto" {
 		s.engine.Store(Engine(cfg.Engine))
 	}
-	s.pool = &pool{dialer: newDialer(to, cfg.ConnectTimeout), limit: cfg.UpstreamIdle}
+	s.pool = &pool{dialer: newDialer(to, cfg.ConnectTimeout), watcher: w, limit: cfg.UpstreamIdle}
 	s.probe = newProber(s)
 	s.unstamp = holdStamps()
 	s.http = s.server()

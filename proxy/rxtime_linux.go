@@ -19,6 +19,10 @@ type stampedConn struct {
 
 	msg   unix.Msghdr
 	iov   unix.Iovec
+	fd    uintptr // of the turn of attend that runs
+	turns bool    // one runs: Read does not wait
+	dry   bool    // the last read took all there was
+
 	p     []byte // of the read that runs
 	n     int
 	err   error
@@ -69,7 +73,13 @@ func (c *stampedConn) Read(p []byte) (int, error) {
 		return 0, nil
 	}
 	c.p, c.n, c.err, c.stamp = p, 0, nil, 0
-	err := c.raw.Read(c.recv)
+	var err error
+	if !c.turns {
+		err = c.raw.Read(c.recv)
+	} else if !c.receive(c.fd) {
+		err = errNothing
+	}
+	c.dry = c.n < len(p)
 	c.p, c.iov.Base = nil, nil
 	switch {
 	case err != nil:
@@ -80,6 +90,22 @@ func (c *stampedConn) Read(p []byte) (int, error) {
 		return 0, io.EOF
 	}
 	return c.n, nil
+}
+
+// attend implements attendant.
+func (c *stampedConn) attend(turn func() (more bool)) error {
+	defer func() { c.turns = false }()
+	return c.raw.Read(func(fd uintptr) (done bool) {
+		c.fd, c.turns = fd, true
+		for {
+			if !turn() {
+				return true
+			}
+			if c.dry { // news that comes from here on ends the wait
+				return false
+			}
+		}
+	})
 }
 
 // receive runs under the netpoller; false parks until the socket is readable.

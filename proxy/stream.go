@@ -71,12 +71,13 @@ func (b *stream) WriteTo(w io.Writer) (n int64, err error) {
 
 func (b *stream) pass(w *countingWriter) error {
 	for b.left != 0 || b.framing != fixedLength {
-		in, readErr := b.read()
-		if len(in) > 0 {
+		in, readErr, lost := b.next(w)
+		if len(in) > 0 && lost == nil {
 			at, _ := b.x.conn.arrival(b.f.clock)
-			if err := b.forward(w, at, in); err != nil {
-				return b.clientFailed(err)
-			}
+			lost = b.forward(w, at, in)
+		}
+		if lost != nil {
+			return b.clientFailed(lost)
 		}
 		switch {
 		case readErr == nil:
