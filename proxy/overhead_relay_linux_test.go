@@ -9,6 +9,7 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"os"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -101,6 +102,9 @@ func runOverheadNetHTTP(r overheadRole) error {
 
 // runOverheadProxy is this proxy as spectap proxy runs it, with records in a file.
 func runOverheadProxy(r overheadRole) error {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(GCPercent)
+	}
 	var cfg Config
 	if err := env.ParseWithOptions(&cfg, env.Options{Environment: map[string]string{}}); err != nil {
 		return err

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"runtime/debug"
 	"strings"
 	"time"
 
@@ -68,6 +69,9 @@ func (c *proxySettings) parse(environ map[string]string, flags *pflag.FlagSet) e
 // serve runs the proxy and its admin port until the context ends, then drains.
 func (p program) serve(ctx context.Context, cfg proxySettings) error {
 	log := newLogger(p.stderr, cfg.proxy.LogLevel, cfg.proxy.LogFormat)
+	if p.env["GOGC"] == "" {
+		defer debug.SetGCPercent(debug.SetGCPercent(proxy.GCPercent))
+	}
 	for _, text := range cfg.proxy.Warnings() {
 		log.Warn().Str("setting", text).Msg("a setting may hurt")
 	}
