@@ -40,8 +40,9 @@ runs. Several runs of a point (--repeats) are taken together.
 
 --fail-if QUANTITY < BOUND (or >) is a gate on B - A, with % on B / A - 1. QUANTITY is
 AL, AL[CATEGORY], AL.turn[N], acceptance[POSITION], conditional[POSITION], ttft, tpot,
-tps, tps_gpu, tps_user or tps_request; bounds of ttft and tpot have a unit (s, ms, us or %). It fails
-only where the whole interval is beyond the bound, and passes only where none of it is.
+tps, tps_gpu, tps_steady, tps_user or tps_request; bounds of ttft and tpot have a unit
+(s, ms, us or %). It fails only where the whole interval is beyond the bound, and passes
+only where none of it is.
 
 Exit codes: 0 compared, or the gate passes; 1 a folder or file could not be read; 2 usage,
 or the numbers cannot be compared; 5 the gate fails; 6 the gate cannot tell.`,

@@ -47,6 +47,7 @@ const (
 	methodFew    = methodPaired + "; not narrower than Student's t, as it is of fewer than 40 questions"
 	methodWelch  = "two samples of questions: Welch's t of the linearised ratios"
 	methodRuns   = "runs as they are: Welch's t, of a ratio of its logarithm"
+	methodBlocks = "time blocks of the steady window: Welch's t, of a ratio of its logarithm"
 	methodEqual  = "all pairs differ by the same"
 
 	theseRuns = "these runs only"

@@ -13,7 +13,8 @@ import (
 //
 //	condition = quantity ( "<" | ">" ) bound
 //	quantity  = "AL" | "AL[" category "]" | "AL.turn[" n "]" | "acceptance[" position "]" |
-//	            "conditional[" position "]" | "ttft" | "tpot" | "tps" | "tps_gpu" | "tps_user" | "tps_request"
+//	            "conditional[" position "]" | "ttft" | "tpot" | "tps" | "tps_gpu" | "tps_steady" | "tps_user" |
+//	            "tps_request"
 //	bound     = number [ "%" ], of ttft and tpot number ( "s" | "ms" | "us" | "%" )
 //
 // A bound is compared with the difference B - A, with % with the change B / A - 1.
@@ -67,7 +68,7 @@ func ParseCondition(text string) (Condition, error) {
 	c := Condition{Text: strings.TrimSpace(text), Below: m[4][0] == '<', Scope: ScopeOverall}
 	var ok bool
 	if c.Quantity, ok = quantityNamed(m[1]); !ok {
-		return fail("there is no quantity %q: want AL, acceptance[POSITION], conditional[POSITION], ttft, tpot, tps, tps_gpu, tps_user or tps_request", m[1])
+		return fail("there is no quantity %q: want AL, acceptance[POSITION], conditional[POSITION], ttft, tpot, tps, tps_gpu, tps_steady, tps_user or tps_request", m[1])
 	}
 	if problem := c.place(m[2] != "", strings.Contains(m[0], "["), m[3]); problem != "" {
 		return fail("%s", problem)
@@ -84,7 +85,7 @@ func ParseCondition(text string) (Condition, error) {
 
 // quantityNamed finds a quantity whatever its case.
 func quantityNamed(name string) (string, bool) {
-	for _, q := range []string{QuantityAL, QuantityAcceptance, QuantityConditional, QuantityTTFT, QuantityTPOT, QuantityUserTPS, QuantityTPS, QuantityTPSPerGPU, QuantityRequestTPS} {
+	for _, q := range []string{QuantityAL, QuantityAcceptance, QuantityConditional, QuantityTTFT, QuantityTPOT, QuantityUserTPS, QuantityTPS, QuantityTPSPerGPU, QuantitySteadyTPS, QuantityRequestTPS} {
 		if strings.EqualFold(q, name) {
 			return q, true
 		}

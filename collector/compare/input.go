@@ -53,10 +53,11 @@ type run struct {
 	baseline bool // without speculation
 	leftOut  int  // conversations that were asked and could not be measured
 
-	tps, tpsPerGPU float64            // output tokens per second; 0: not known
-	means          map[string]float64 // of the timing quantities over all requests
-	joint          jointShares        // Joint_Acceptance_Rate by chunk length, where nothing tells conversations apart
-	point          *collector.Point   // what it was made of; nil for specdec_bench's files
+	tps, tpsPerGPU float64                 // output tokens per second; 0: not known
+	means          map[string]float64      // of the timing quantities over all requests
+	joint          jointShares             // Joint_Acceptance_Rate by chunk length, where nothing tells conversations apart
+	steady         *collector.SteadyWindow // nil where the window means little, or there is none
+	point          *collector.Point        // what it was made of; nil for specdec_bench's files
 }
 
 // conversation is what one question brought.

@@ -19,6 +19,7 @@ const (
 	QuantityRequestTPS  = "tps_request" // mean of Request Generation Tokens Per Second of timing.json, where a side has that alone
 	QuantityTPS         = "tps"         // Output TPS
 	QuantityTPSPerGPU   = "tps_gpu"     // Output TPS/gpu
+	QuantitySteadyTPS   = "tps_steady"  // output tokens per second while at least 95 % of the concurrency were in flight
 	QuantityJoint       = "joint"       // Joint_Acceptance_Rate of acceptance_rate.json
 )
 
@@ -33,13 +34,13 @@ const (
 // units of the quantities.
 var units = map[string]string{
 	QuantityAL: "tokens per step", QuantityAcceptance: "share", QuantityConditional: "share", QuantityJoint: "share",
-	QuantityTTFT: "s", QuantityTPOT: "s", QuantityUserTPS: "tokens/s", QuantityRequestTPS: "tokens/s", QuantityTPS: "tokens/s", QuantityTPSPerGPU: "tokens/s",
+	QuantityTTFT: "s", QuantityTPOT: "s", QuantityUserTPS: "tokens/s", QuantityRequestTPS: "tokens/s", QuantityTPS: "tokens/s", QuantityTPSPerGPU: "tokens/s", QuantitySteadyTPS: "tokens/s",
 }
 
 // timing says that a quantity is compared by its ratio.
 func timing(quantity string) bool {
 	switch quantity {
-	case QuantityTTFT, QuantityTPOT, QuantityUserTPS, QuantityRequestTPS, QuantityTPS, QuantityTPSPerGPU:
+	case QuantityTTFT, QuantityTPOT, QuantityUserTPS, QuantityRequestTPS, QuantityTPS, QuantityTPSPerGPU, QuantitySteadyTPS:
 		return true
 	}
 	return false

@@ -18,7 +18,49 @@ func wholeRuns(a, b Point, have map[string]bool) []Figure {
 		}
 		list = append(list, runFigure(q, x, y))
 	}
+	if f, ok := steadyFigure(a, b); ok {
+		list = append(list, f)
+	}
 	return list
+}
+
+// steadyFigure compares the steady windows: by the runs where both sides have
+// several, else by the time blocks of these runs.
+func steadyFigure(a, b Point) (Figure, bool) {
+	x, y := a.wholes(QuantitySteadyTPS), b.wholes(QuantitySteadyTPS)
+	if len(x) == 0 || len(y) == 0 {
+		return Figure{}, false
+	}
+	f := runFigure(QuantitySteadyTPS, x, y)
+	if f.Difference.Known {
+		return f, true
+	}
+	v, okV := a.steady()
+	w, okW := b.steady()
+	if !okV || !okW {
+		f.none("no interval: a steady window is too short for time blocks")
+		return f, true
+	}
+	f.Difference.Interval, f.Ratio.Interval, f.Smallest = welch(w, v)
+	f.made(methodBlocks, theseRuns)
+	f.student = f.chanceOf(w, v)
+	return f, true
+}
+
+// steady is the throughput of the steady window: of several runs, or of one by its
+// time blocks, whose t interval gives the variance back.
+func (p Point) steady() (normal, bool) {
+	if x := p.wholes(QuantitySteadyTPS); len(x) > 1 {
+		return meanOf(x), true
+	}
+	for _, r := range p.runs {
+		if w := r.steady; w != nil && w.Interval.Known && w.Blocks > 1 {
+			half := (w.Interval.High - w.Interval.Low) / 2
+			se := half / estimate.StudentQuantile((1+estimate.Level)/2, float64(w.Blocks-1))
+			return normal{w.OutputTPS, se * se, w.Blocks}, true
+		}
+	}
+	return normal{}, false
 }
 
 // wholes are the numbers of a quantity, one for each run that has it.
@@ -40,6 +82,11 @@ func (r run) whole(quantity string) float64 {
 		return r.tps
 	case QuantityTPSPerGPU:
 		return r.tpsPerGPU
+	case QuantitySteadyTPS:
+		if r.steady == nil {
+			return 0
+		}
+		return r.steady.OutputTPS
 	}
 	if v, ok := r.means[quantity]; ok {
 		return v

@@ -24,9 +24,10 @@ type SpeedUp struct {
 type SpeedUpPoint struct {
 	Point      string   `json:"point"`
 	Load       float64  `json:"load"`
-	Throughput Estimate `json:"throughput"` // Output TPS
-	PerUser    Estimate `json:"per_user"`   // a user's decode speed
-	TTFT       Estimate `json:"ttft"`       // mean TTFT; above 1 speculation makes users wait longer
+	Throughput Estimate `json:"throughput"`    // Output TPS; of the steady window where only that has an interval
+	Of         string   `json:"throughput_of"` // QuantityTPS or QuantitySteadyTPS
+	PerUser    Estimate `json:"per_user"`      // a user's decode speed
+	TTFT       Estimate `json:"ttft"`          // mean TTFT; above 1 speculation makes users wait longer
 }
 
 // Crossover is the load from which speculation stops paying: between Pays, the
@@ -63,7 +64,10 @@ func speedUp(points []PointComparison) []SpeedUp {
 		if i < 0 {
 			list, i = append(list, SpeedUp{Temperature: m[1], Load: kind, Baseline: side}), len(list)
 		}
-		one := SpeedUpPoint{Point: p.Point, Load: load, Throughput: p.over(QuantityTPS), PerUser: p.over(QuantityUserTPS), TTFT: p.over(QuantityTTFT)}
+		one := SpeedUpPoint{Point: p.Point, Load: load, Throughput: p.over(QuantityTPS), Of: QuantityTPS, PerUser: p.over(QuantityUserTPS), TTFT: p.over(QuantityTTFT)}
+		if steady := p.over(QuantitySteadyTPS); steady.Known && !one.Throughput.Known {
+			one.Throughput, one.Of = steady, QuantitySteadyTPS
+		}
 		list[i].Points = append(list[i].Points, one)
 	}
 	for i := range list {

@@ -211,7 +211,7 @@ func (c Comparison) gpusDiffer() bool {
 // timeNames are the timing quantities as a table calls them.
 var timeNames = map[string]string{
 	QuantityTTFT: "TTFT, ms", QuantityTPOT: "per token, ms", QuantityUserTPS: "user tok/s", QuantityRequestTPS: "request tok/s",
-	QuantityTPS: "output tok/s", QuantityTPSPerGPU: "tok/s per GPU",
+	QuantityTPS: "output tok/s", QuantityTPSPerGPU: "tok/s per GPU", QuantitySteadyTPS: "steady tok/s",
 }
 
 // detailBlock has AL by category, turn and draft position of one point.

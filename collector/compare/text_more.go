@@ -10,17 +10,22 @@ func (c Comparison) speedUpBlocks() []block {
 	var list []block
 	for _, s := range c.SpeedUp {
 		t := &table{head: []string{s.Load, "throughput", "95 % interval", "user tok/s", "95 % interval", "TTFT", "95 % interval"}}
+		steady := false
 		for _, p := range s.Points {
+			steady = steady || p.Of == QuantitySteadyTPS
 			t.add(strconv.FormatFloat(p.Load, 'g', -1, 64), ratio(p.Throughput.Value), interval(p.Throughput, ratioNumber),
 				ratio(p.PerUser.Value), interval(p.PerUser, ratioNumber), ratio(p.TTFT.Value), interval(p.TTFT, ratioNumber))
 		}
+		lines := []string{
+			"Throughput stops being raised: " + s.Throughput.Text + ".",
+			"A user's decode speed stops being raised: " + s.PerUser.Text + ".",
+		}
+		if steady {
+			lines = append(lines, "Throughput is that of the steady window where that alone has an interval.")
+		}
 		list = append(list, block{
 			heading: fmt.Sprintf("Speed-up at temperature %s: speculation over the baseline, which is %s", s.Temperature, s.Baseline),
-			lines: []string{
-				"Throughput stops being raised: " + s.Throughput.Text + ".",
-				"A user's decode speed stops being raised: " + s.PerUser.Text + ".",
-			},
-			table: t,
+			lines:   lines, table: t,
 		})
 	}
 	return list
