@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"spectap/collector"
+	"spectap/collector/estimate"
 )
 
 // maxSeries is how many lines a chart of one point for each temperature has at most.
@@ -18,8 +19,11 @@ const maxCategories = 16
 // acceptance by draft position.
 func (s *Source) acceptanceSection() section {
 	sec := section{ID: "acceptance", Title: "Acceptance"}
-	points := s.complete()
+	points := s.speculative()
 	if len(points) == 0 {
+		if len(s.complete()) > 0 {
+			sec.say("Not shown: the server does not speculate, so these points are a baseline.")
+		}
 		return sec
 	}
 	figures := []figure{lengthFigure(points)}
@@ -29,9 +33,9 @@ func (s *Source) acceptanceSection() section {
 	}
 	if drafted := withPositions(points); len(drafted) > 0 {
 		figures = append(figures, positionFigure("per-position", "Acceptance per draft position", "accepted there ÷ all verify steps, as vLLM counts; least load of each temperature", drafted, shown,
-			func(r collector.PositionRates) []float64 { return r.PerPosition }))
+			func(r collector.PositionRates) []float64 { return r.PerPosition }, perPositionParts))
 		figures = append(figures, positionFigure("conditional", "Conditional acceptance by draft position", "accepted there ÷ steps that came so far; least load of each temperature", drafted, shown,
-			func(r collector.PositionRates) []float64 { return r.Conditional }))
+			func(r collector.PositionRates) []float64 { return r.Conditional }, conditionalParts))
 	}
 	byCategory, columns := categoryFigure(points, shown)
 	if columns > 1 {
@@ -101,7 +105,7 @@ func withPositions(points []*point) []*point {
 }
 
 // positionFigure shows one rate by draft position, at the least load of each temperature.
-func positionFigure(id, title, unit string, points, shown []*point, of func(collector.PositionRates) []float64) figure {
+func positionFigure(id, title, unit string, points, shown []*point, of func(collector.PositionRates) []float64, parts func(*point, int) []estimate.Part) figure {
 	most := 0
 	for _, p := range points {
 		most = max(most, len(of(p.spec.Position)))
@@ -112,14 +116,22 @@ func positionFigure(id, title, unit string, points, shown []*point, of func(coll
 	}
 	index, _ := temperatureIndex(points)
 	var legends []legend
+	bounds := map[*point][]string{}
 	for _, p := range shown {
 		line := series{style: index[p.run.Temperature], name: "T " + temperature(p.run.Temperature)}
-		for i, r := range of(p.spec.Position) {
-			line.points = append(line.points, newDataPoint(float64(i+1), r, "", fmt.Sprintf("%s, position %d: %s", p.title(), i+1, percent(r))))
+		rates := of(p.spec.Position)
+		intervals := p.positionIntervals(len(rates), parts)
+		for i, r := range rates {
+			d := newDataPoint(float64(i+1), r, "", fmt.Sprintf("%s, position %d: %s", p.title(), i+1, percent(r)))
+			if intervals[i].Known {
+				d.lo, d.hi = intervals[i].Low, intervals[i].High
+				bounds[p] = append(bounds[p], percent(d.lo)+"–"+percent(d.hi))
+			}
+			line.points = append(line.points, d)
 		}
 		if len(line.points) > 0 {
 			c.series = append(c.series, line)
-			legends = append(legends, newLegend(line.style, temperatureName(p.run.Temperature)+", "+p.load().kind+" "+p.load().label(), true))
+			legends = append(legends, newLegend(line.style, temperatureName(p.run.Temperature)+", "+p.load().name(), true))
 		}
 	}
 	head := []cell{textCell("Point")}
@@ -130,11 +142,14 @@ func positionFigure(id, title, unit string, points, shown []*point, of func(coll
 	for _, p := range points {
 		cells := []cell{textCell(p.title())}
 		for i := range most {
-			text := none
+			c := number(none)
 			if r := of(p.spec.Position); i < len(r) {
-				text = percent(r[i])
+				c.Text = percent(r[i])
 			}
-			cells = append(cells, number(text))
+			if i < len(bounds[p]) {
+				c.Small = bounds[p][i]
+			}
+			cells = append(cells, c)
 		}
 		t.Rows = append(t.Rows, cells)
 	}
@@ -187,7 +202,7 @@ func categoryFigure(points, shown []*point) (figure, int) {
 	}
 	index, _ := temperatureIndex(points)
 	c := rowChart{xTitle: "acceptance length, tokens a step"}
-	t := table{Caption: "Acceptance length by category, as drawn", Head: heads("Category", "Point", "AL", "Conversations")}
+	t := table{Caption: "Acceptance length by category, as drawn", Head: []cell{textCell("Category"), textCell("Point"), number("AL"), number("95 % from"), number("to"), number("Conversations")}}
 	for _, name := range names {
 		r := row{name: categoryName(name)}
 		for _, p := range shown {
@@ -195,18 +210,24 @@ func categoryFigure(points, shown []*point) (figure, int) {
 			if cat == nil {
 				continue
 			}
-			r.values = append(r.values, rowValue{style: index[p.run.Temperature], v: cat.mean(), lo: nan, hi: nan, q1: nan, q3: nan,
-				title: fmt.Sprintf("%s, %s: %s, %s", categoryName(name), p.title(), fixed(cat.mean(), 3), counted(len(cat.al), "conversation"))})
-			t.Rows = append(t.Rows, []cell{textCell(categoryName(name)), textCell(p.title()), number(fixed(cat.mean(), 4)), number(count(len(cat.al)))})
+			v := rowValue{style: index[p.run.Temperature], v: cat.mean(), lo: nan, hi: nan, q1: nan, q3: nan,
+				title: fmt.Sprintf("%s, %s: %s, %s", categoryName(name), p.title(), fixed(cat.mean(), 3), counted(len(cat.al), "conversation"))}
+			low, high := none, none
+			if i := estimate.Ratio(grouped(cat.parts()), p.run.Seed); i.Known {
+				v.lo, v.hi = i.Low, i.High
+				low, high = fixed(i.Low, 3), fixed(i.High, 3)
+			}
+			r.values = append(r.values, v)
+			t.Rows = append(t.Rows, []cell{textCell(categoryName(name)), textCell(p.title()), number(fixed(cat.mean(), 4)), number(low), number(high), number(count(len(cat.al)))})
 		}
 		c.rows = append(c.rows, r)
 	}
 	var legends []legend
 	for _, p := range shown {
-		legends = append(legends, newLegend(index[p.run.Temperature], temperatureName(p.run.Temperature)+", "+p.load().kind+" "+p.load().label(), false))
+		legends = append(legends, newLegend(index[p.run.Temperature], temperatureName(p.run.Temperature)+", "+p.load().name(), false))
 	}
 	f := figure{
-		ID: "categories", Title: "Acceptance length by category", Unit: "least load of each temperature", Legend: legends, Data: t,
+		ID: "categories", Title: "Acceptance length by category", Unit: "95 % interval; least load of each temperature", Legend: legends, Data: t,
 		Desc: fmt.Sprintf("Average acceptance length of %s.", fmt.Sprintf("%d categories", len(names))),
 		Wide: c.draw(wideWidth), Narrow: c.draw(narrowWidth),
 	}

@@ -14,7 +14,7 @@ const viewsApart = 0.0005
 // The numbers D1 to D14 are those of metric-parity, section 11.
 func (s *Source) differencesSection() section {
 	sec := section{ID: "differences", Title: "Known differences"}
-	points := withPositions(s.complete())
+	points := withPositions(s.speculative())
 	if len(points) == 0 {
 		return sec
 	}

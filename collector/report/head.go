@@ -122,8 +122,8 @@ func (s *Source) tiles() []tile {
 		state.More = strings.TrimPrefix(state.More+fmt.Sprintf(", %d not run", n), ", ")
 	}
 	var tiles []tile
-	if len(complete) > 0 {
-		tiles = append(tiles, s.lengthTile())
+	if drafted := s.speculative(); len(drafted) > 0 {
+		tiles = append(tiles, lengthTile(drafted))
 	}
 	if best := most(complete, func(p *point) float64 { return p.outputPerGPU() }); best != nil {
 		tiles = append(tiles, tile{"Most throughput", rate(best.outputPerGPU()), "tok/s per GPU", "at " + best.title()})
@@ -135,9 +135,8 @@ func (s *Source) tiles() []tile {
 }
 
 // lengthTile tells the acceptance length, of several points the range.
-func (s *Source) lengthTile() tile {
+func lengthTile(complete []*point) tile {
 	t := tile{Name: "Acceptance length", Unit: "tokens a step"}
-	complete := s.complete()
 	lo := slices.MinFunc(complete, func(a, b *point) int { return cmp.Compare(a.al().AverageAL, b.al().AverageAL) })
 	hi := slices.MaxFunc(complete, func(a, b *point) int { return cmp.Compare(a.al().AverageAL, b.al().AverageAL) })
 	t.Value = fixed(lo.al().AverageAL, 2)

@@ -128,7 +128,7 @@ func curveFigure(id, title string, points []*point, of func(*point) distribution
 			}
 		}
 		c.series = append(c.series, line)
-		legends = append(legends, newLegend(i, p.load().kind+" "+p.load().label()+p.run.Repeat.Suffix(), true))
+		legends = append(legends, newLegend(i, p.load().name()+p.run.Repeat.Suffix(), true))
 		head = append(head, number(p.title()))
 	}
 	t := table{Caption: title + ": milliseconds at each percent", Head: head}

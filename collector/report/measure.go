@@ -26,30 +26,54 @@ type point struct {
 	failedRequests          int
 	errors                  map[string]int // failed requests by kind
 
-	spec       *collector.Speculation // nil where nothing was drafted or nothing could be made
+	spec       *collector.Speculation // empty where the server does not speculate
 	timing     *collector.TimingResult
 	untimed    string // why there are no times
 	ttft, step distribution
 	shared     int // gaps of 0: two events in one read, so no step time
 
 	categories []category
+	steps      []conversationSteps // of each conversation, in the order of the data set
 	ends       turnEnds
 	warnings   []string
 }
 
+// conversationSteps are the verify steps of a conversation by accepted drafts.
+type conversationSteps []int
+
 // load is how hard a point was asked: so many at a time, or so many a second.
 type load struct {
-	kind  string // loadClosed
+	kind  string // loadClosed or loadOpen
 	value float64
 }
 
-// loadClosed is a fixed number of conversations at a time.
-const loadClosed = "concurrency"
+// The kinds of load.
+const (
+	loadClosed = "concurrency" // conversations at a time
+	loadOpen   = "rate"        // conversations that begin in a second
+)
 
-func (p *point) load() load { return load{loadClosed, float64(p.run.Concurrency)} }
+func (p *point) load() load {
+	if s := p.run.Schedule; s != nil {
+		return load{loadOpen, s.Rate}
+	}
+	return load{loadClosed, float64(p.run.Concurrency)}
+}
 
 // label is the load in a chart.
-func (l load) label() string { return strconv.FormatFloat(l.value, 'f', -1, 64) }
+func (l load) label() string {
+	text := strconv.FormatFloat(l.value, 'f', -1, 64)
+	if l.kind == loadOpen {
+		return text + "/s"
+	}
+	return text
+}
+
+// name is the load in words.
+func (l load) name() string { return l.kind + " " + l.label() }
+
+// speculates says that there is an acceptance to speak of.
+func (p *point) speculates() bool { return !p.run.Baseline }
 
 func (p *point) warn(format string, args ...any) {
 	p.warnings = append(p.warnings, fmt.Sprintf(format, args...))
@@ -85,8 +109,10 @@ func (p *point) measure(c collector.Point, dir string) error {
 		return errors.New("none of its conversations can be measured" + firstFailure(failures))
 	}
 	var err error
-	if p.spec, err = speculationOf(c, dir); err != nil {
+	if p.spec, err = speculationOf(c, dir); err != nil && p.speculates() {
 		return err
+	} else if err != nil {
+		p.spec = new(collector.Speculation)
 	}
 	p.requests = len(turns)
 	view := c.Run.Acceptance
@@ -94,6 +120,7 @@ func (p *point) measure(c collector.Point, dir string) error {
 	p.conversations = len(convs)
 	p.measureTimes(turns, c.Run.GPUs)
 	p.measureCategories(turns, convs, c.Run.Metric)
+	p.measureSteps(turns)
 	p.ends = endsOf(turns)
 	p.warnings = append(p.warnings, p.spec.Warnings...)
 	if p.row != nil && len(p.row.Warnings) > 0 {
@@ -192,6 +219,29 @@ func (p *point) measureCategories(turns []collector.MeasuredTurn, convs []collec
 			p.categories = append(p.categories, category{name: c})
 		}
 		p.categories[at[c]].al = append(p.categories[at[c]].al, al)
+	}
+}
+
+// measureSteps adds up the blocks of each conversation. A conversation of which a
+// block is missing is in none of the rates by position either.
+func (p *point) measureSteps(turns []collector.MeasuredTurn) {
+	at := map[int]int{}
+	for _, t := range turns {
+		i, known := at[t.Conversation]
+		if !known {
+			i = len(p.steps)
+			at[t.Conversation] = i
+			p.steps = append(p.steps, nil)
+		}
+		if t.Record.Spec == nil {
+			continue
+		}
+		for j, n := range t.Record.Spec.Accepted {
+			for len(p.steps[i]) <= j {
+				p.steps[i] = append(p.steps[i], 0)
+			}
+			p.steps[i][j] += n
+		}
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	_ "embed" // the page
 	"encoding/base64"
 	"html/template"
+	"slices"
 )
 
 //go:embed page.html
@@ -124,6 +125,11 @@ func (s *Source) page() page {
 		}
 	}
 	return p
+}
+
+// speculative are the complete points that have an acceptance.
+func (s *Source) speculative() []*point {
+	return slices.DeleteFunc(s.complete(), func(p *point) bool { return !p.speculates() })
 }
 
 // complete are the points that have figures.

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 
 	"spectap/collector"
@@ -22,6 +23,9 @@ func (s *Source) pointsSection() section {
 		t.Rows = append(t.Rows, p.cells())
 	}
 	sec.table(t)
+	if drafted := s.speculative(); len(drafted) < len(points) {
+		sec.quiet(counted(len(points)-len(drafted), "point") + " of a baseline: the server does not speculate there, so there is no acceptance.")
+	}
 	return sec
 }
 
@@ -29,10 +33,14 @@ func (s *Source) pointsSection() section {
 func viewsName(points []*point) string {
 	views := map[string]bool{}
 	for _, p := range points {
-		views[p.spec.View] = true
+		if p.speculates() {
+			views[p.spec.View] = true
+		}
 	}
 	if len(views) == 1 {
-		return points[0].spec.View
+		for view := range views {
+			return view
+		}
 	}
 	return "client or server"
 }
@@ -40,6 +48,9 @@ func viewsName(points []*point) string {
 // cells is the point's row.
 func (p *point) cells() []cell {
 	al := cell{Text: fixed(p.al().AverageAL, 3), Number: true}
+	if !p.speculates() {
+		al = cell{Text: none, Small: "baseline", Number: true}
+	}
 	if i := p.al().Interval; i != nil {
 		al.Small = fixed(i.Low, 3) + "–" + fixed(i.High, 3)
 	}
@@ -60,7 +71,7 @@ func (p *point) cells() []cell {
 		cell{Text: p.audit(), Number: true, Bad: p.spec.Audit.Verdict == collector.AuditDiffers})
 }
 
-func (p *point) audit() string { return p.spec.Audit.Verdict }
+func (p *point) audit() string { return cmp.Or(p.spec.Audit.Verdict, none) }
 
 // ms is a quantile in milliseconds.
 func (d distribution) ms(percent int) string {

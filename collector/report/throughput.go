@@ -1,12 +1,15 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
-	"math"
 	"slices"
+	"strings"
+
+	"spectap/collector"
 )
 
-// throughputSection shows throughput against per-user speed, and both by load.
+// throughputSection shows throughput against per-user speed, and by load.
 func (s *Source) throughputSection() section {
 	sec := section{ID: "throughput", Title: "Throughput"}
 	points := slices.DeleteFunc(s.complete(), func(p *point) bool { return p.timing == nil })
@@ -17,29 +20,113 @@ func (s *Source) throughputSection() section {
 		return sec
 	}
 	timed := slices.DeleteFunc(slices.Clone(points), func(p *point) bool { return p.perUser() == 0 })
-	if len(timed) == 0 {
-		sec.say("Throughput against per-user speed is not shown: no answer has three events or more with tokens, so no request has a decode rate.")
+	var figures []figure
+	if len(timed) > 0 {
+		figures = append(figures, paretoFigure(timed))
 	} else {
-		sec.figures(paretoFigure(timed), loadFigure(points))
+		sec.say("Throughput against per-user speed is not shown: no answer has three events or more with tokens, so no request has a decode rate.")
 	}
+	for _, kind := range []string{loadClosed, loadOpen} {
+		if same := slices.DeleteFunc(slices.Clone(points), func(p *point) bool { return p.load().kind != kind }); len(same) > 0 {
+			figures = append(figures, loadFigure(kind, same))
+		}
+	}
+	sec.figures(figures...)
 	return sec
 }
 
-// byTemperature makes one series of each temperature's points.
-func byTemperature(points []*point, of func(*point) (dataPoint, bool)) ([]series, []legend) {
-	index, order := temperatureIndex(points)
-	list, legends := make([]series, len(order)), make([]legend, len(order))
-	for i, t := range order {
-		list[i] = series{style: i, name: "T " + temperature(t)}
-		legends[i] = newLegend(i, temperatureName(t), true)
-	}
+// runs are the repeats of one point.
+type runs []*point
+
+// repeats groups the points of which one is a repeat of the other.
+func repeats(points []*point) []runs {
+	var groups []runs
+	at := map[string]int{}
 	for _, p := range points {
-		if d, ok := of(p); ok {
-			i := index[p.run.Temperature]
-			list[i].points = append(list[i].points, d)
+		key := fmt.Sprint(p.run.BasePoint(), p.run.Baseline, p.run.Temperature, p.load())
+		i, known := at[key]
+		if !known {
+			i = len(groups)
+			at[key], groups = i, append(groups, nil)
 		}
+		groups[i] = append(groups[i], p)
+	}
+	return groups
+}
+
+// mean is the mean over the runs, with the range of several.
+func (r runs) mean(of func(*point) float64) (mean, lo, hi float64) {
+	values := make([]float64, len(r))
+	for i, p := range r {
+		values[i] = of(p)
+	}
+	if len(r) == 1 {
+		return values[0], nan, nan
+	}
+	return collector.Mean(values), slices.Min(values), slices.Max(values)
+}
+
+// lineKey is what the points of one line have in common.
+type lineKey struct {
+	temperature float64
+	kind        string
+	baseline    bool
+}
+
+func (p *point) line() lineKey { return lineKey{p.run.Temperature, p.load().kind, p.run.Baseline} }
+
+// lineNames name a line beside it and in a legend.
+func (k lineKey) names(kinds int) (short, long string) {
+	short, long = "T "+temperature(k.temperature), temperatureName(k.temperature)
+	if kinds > 1 {
+		long += ", by " + k.kind
+	}
+	if k.baseline {
+		short, long = short+" baseline", long+", baseline"
+	}
+	return short, long
+}
+
+// lines makes one series of each temperature and kind of load, a point a group.
+func lines(points []*point, of func(runs) dataPoint) ([]series, []legend) {
+	var order []lineKey
+	kinds := map[string]bool{}
+	byLine := map[lineKey][]dataPoint{}
+	for _, group := range repeats(points) {
+		key := group[0].line()
+		if !slices.Contains(order, key) {
+			order = append(order, key)
+		}
+		kinds[key.kind] = true
+		byLine[key] = append(byLine[key], of(group))
+	}
+	slices.SortStableFunc(order, func(a, b lineKey) int {
+		return cmp.Or(count01(a.baseline)-count01(b.baseline), strings.Compare(a.kind, b.kind), cmp.Compare(a.temperature, b.temperature))
+	})
+	list, legends := make([]series, len(order)), make([]legend, len(order))
+	for i, key := range order {
+		short, long := key.names(len(kinds))
+		list[i] = series{style: i, name: short, points: byLine[key]}
+		legends[i] = newLegend(i, long, true)
 	}
 	return list, legends
+}
+
+func count01(yes bool) int {
+	if yes {
+		return 1
+	}
+	return 0
+}
+
+// repeatNote says what whiskers are, where a point was run more than once.
+func repeatNote(points []*point) []string {
+	for _, group := range repeats(points) {
+		if len(group) > 1 {
+			return []string{"A point that was run several times is drawn at the mean of its runs, with their range."}
+		}
+	}
+	return nil
 }
 
 // paretoFigure is the curve that people draw: up is more work of a GPU, right is a
@@ -50,46 +137,63 @@ func paretoFigure(points []*point) figure {
 		xLabel: func(v float64) string { return fixed(v, 0) }, xDecimals: true, yDecimals: true,
 	}
 	var legends []legend
-	c.series, legends = byTemperature(points, func(p *point) (dataPoint, bool) {
-		title := fmt.Sprintf("%s: %s tok/s per GPU, %s tok/s of a user", p.title(), rate(p.outputPerGPU()), rate(p.perUser()))
-		return newDataPoint(p.perUser(), p.outputPerGPU(), p.load().label(), title), true
+	t := table{Caption: "Throughput against per-user speed", Head: heads("Point", "Temperature", "Load", "Output tok/s per GPU", "tok/s per user", "Runs")}
+	c.series, legends = lines(points, func(group runs) dataPoint {
+		p := group[0]
+		gpu, lo, hi := group.mean((*point).outputPerGPU)
+		user, _, _ := group.mean((*point).perUser)
+		title := fmt.Sprintf("%s: %s tok/s per GPU, %s tok/s of a user", p.title(), rate(gpu), rate(user))
+		t.Rows = append(t.Rows, []cell{textCell(short(p.run.BasePoint(), 48)), number(temperature(p.run.Temperature)), number(p.load().label()), number(rate(gpu)), number(rate(user)), number(count(len(group)))})
+		return dataPoint{x: user, y: gpu, lo: lo, hi: hi, label: p.load().label(), title: title}
 	})
-	t := table{Caption: "Throughput against per-user speed", Head: heads("Point", "Temperature", "Concurrency", "Output tok/s per GPU", "tok/s per user")}
-	for _, p := range points {
-		t.Rows = append(t.Rows, []cell{textCell(p.title()), number(temperature(p.run.Temperature)), number(p.load().label()), number(rate(p.outputPerGPU())), number(rate(p.perUser()))})
-	}
 	return figure{
-		ID: "pareto", Title: "Throughput against per-user speed", Unit: "numbers at the points: concurrency",
-		Desc:   fmt.Sprintf("Output tokens per second and GPU over the decode speed of one user, one line a temperature, %d points.", len(points)),
+		ID: "pareto", Title: "Throughput against per-user speed", Unit: "numbers at the points: " + loadKinds(points),
+		Desc:   fmt.Sprintf("Output tokens per second and GPU over the decode speed of one user, one line a temperature, %s.", counted(len(points), "point")),
 		Legend: legends, Wide: c.draw(wideWidth, 400), Narrow: c.draw(narrowWidth, 330), Data: t,
-		Notes: []string{"tok/s of a user: mean over turns of (tokens − 1) / (last − first event). Up and to the right is better."},
+		Notes: append(repeatNote(points), "tok/s of a user: mean over turns of (tokens − 1) / (last − first event). Up and to the right is better."),
 	}
 }
 
-// loadFigure is throughput by load.
-func loadFigure(points []*point) figure {
+// loadKinds says what the numbers at the points are.
+func loadKinds(points []*point) string {
+	kinds := map[string]bool{}
+	for _, p := range points {
+		kinds[p.load().kind] = true
+	}
+	switch {
+	case !kinds[loadOpen]:
+		return "concurrency"
+	case !kinds[loadClosed]:
+		return "conversations that begin in a second"
+	}
+	return "concurrency, or conversations that begin in a second"
+}
+
+// loadFigure is throughput by load of one kind.
+func loadFigure(kind string, points []*point) figure {
 	c := lineChart{
 		xTitle: "concurrency, conversations at a time", yTitle: "output tok/s", xLog: true, yZero: true,
 		xLabel: func(v float64) string { return fixed(v, 0) }, yDecimals: true,
+	}
+	f := figure{ID: "load", Title: "Throughput by concurrency", Unit: "all GPUs together"}
+	if kind == loadOpen {
+		f.ID, f.Title, c.xTitle = "rate", "Throughput by request rate", "conversations that begin in a second"
 	}
 	for _, p := range points {
 		if v := p.load().value; !slices.ContainsFunc(c.xTicks, func(t tick) bool { return t.value == v }) {
 			c.xTicks = append(c.xTicks, tick{v, p.load().label()})
 		}
 	}
-	slices.SortFunc(c.xTicks, func(a, b tick) int { return int(math.Copysign(1, a.value-b.value)) })
-	var legends []legend
-	c.series, legends = byTemperature(points, func(p *point) (dataPoint, bool) {
-		return newDataPoint(p.load().value, p.outputTPS(), "", p.title()+": "+rate(p.outputTPS())+" tok/s"), true
+	slices.SortFunc(c.xTicks, func(a, b tick) int { return cmp.Compare(a.value, b.value) })
+	t := table{Caption: f.Title, Head: heads("Point", "Temperature", "Load", "Output tok/s", "Runs")}
+	c.series, f.Legend = lines(points, func(group runs) dataPoint {
+		p := group[0]
+		tps, lo, hi := group.mean((*point).outputTPS)
+		t.Rows = append(t.Rows, []cell{textCell(short(p.run.BasePoint(), 48)), number(temperature(p.run.Temperature)), number(p.load().label()), number(rate(tps)), number(count(len(group)))})
+		return dataPoint{x: p.load().value, y: tps, lo: lo, hi: hi, title: p.title() + ": " + rate(tps) + " tok/s"}
 	})
-	t := table{Caption: "Output tok/s by concurrency", Head: heads("Point", "Temperature", "Concurrency", "Output tok/s")}
-	for _, p := range points {
-		t.Rows = append(t.Rows, []cell{textCell(p.title()), number(temperature(p.run.Temperature)), number(p.load().label()), number(rate(p.outputTPS()))})
-	}
-	return figure{
-		ID: "load", Title: "Throughput by concurrency", Unit: "all GPUs together",
-		Desc:   fmt.Sprintf("Output tokens per second over concurrency, one line a temperature, %d points.", len(points)),
-		Legend: legends, Wide: c.draw(wideWidth, 400), Narrow: c.draw(narrowWidth, 330), Data: t,
-		Notes: []string{"Output tok/s: tokens of all turns over the time from the first start to the last end, ramp-up and ramp-down included."},
-	}
+	f.Desc = fmt.Sprintf("Output tokens per second over the load, one line a temperature, %s.", counted(len(points), "point"))
+	f.Wide, f.Narrow, f.Data = c.draw(wideWidth, 400), c.draw(narrowWidth, 330), t
+	f.Notes = append(repeatNote(points), "Output tok/s: tokens of all turns over the time from the first start to the last end, ramp-up and ramp-down included.")
+	return f
 }
