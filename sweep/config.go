@@ -72,6 +72,7 @@ type Config struct {
 	GPUs        int    // divisor of Output TPS/gpu; 0: 1
 	SaveDir     string // folder of the point folders
 	Resume      bool   // keep the points in it that are complete, run the others
+	NoReport    bool   // make no page of SaveDir at the end
 	Postprocess string // "base" or "gptoss"; "": base
 	Tokenizer   string // recorded; DriverAIPerf counts with it
 	Measure     string // "tokens" or "usage"; "": tokens

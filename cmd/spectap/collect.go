@@ -10,11 +10,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"spectap/collector"
+	"spectap/collector/report"
 	"spectap/sweep"
 )
 
 func (p program) collectCommand() *cobra.Command {
 	var saveDir, acceptance string
+	var noReport bool
 	var table parquetFlags
 	var slo list
 	var sloShare float64
@@ -59,14 +61,30 @@ With --format parquet it makes a table instead, a row for each record of any fil
 			if err != nil {
 				return exitError{exitUsage, err}
 			}
-			return p.collectAll(jobs, saveDir, collectOptions{acceptance, limits})
+			err = p.collectAll(jobs, saveDir, collectOptions{acceptance, limits})
+			if _, none := os.Stat(filepath.Join(saveDir, report.FileBook)); none == nil && !noReport { // there are several points
+				p.makeReport(saveDir, reportOf(jobs))
+			}
+			return err
 		},
 	}
 	c.Flags().StringVar(&saveDir, "save_dir", "", "folder for the files; made if it does not exist")
 	c.Flags().StringVar(&acceptance, "acceptance", "", "client or server: what acceptance_rate.json holds; default: as the run was recorded")
 	addSLO(c.Flags(), &slo, &sloShare)
+	c.Flags().BoolVar(&noReport, "no_report", false, noReportHelp)
 	table.add(c.Flags())
 	return c
+}
+
+// reportOf says where the records are that the points of a folder were made of.
+func reportOf(jobs []collectJob) report.Options {
+	opts := report.Options{Records: map[string]string{}}
+	for _, job := range jobs {
+		if !job.merged() {
+			opts.Records[filepath.Base(job.saveDir)] = job.files[0]
+		}
+	}
+	return opts
 }
 
 // collectOptions are what a collection does otherwise than the run was recorded.

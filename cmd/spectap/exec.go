@@ -46,13 +46,14 @@ Exit code: the command's; 1 if it ended well and the measurement is incomplete.`
 
 // execution is a command to run, its proxy and its point, all checked.
 type execution struct {
-	p       program
-	cfg     proxySettings
-	point   *sweep.Foreign
-	private bool // there is no question file: hashes serve this process alone
-	path    string
-	argv    []string
-	log     zerolog.Logger
+	p        program
+	cfg      proxySettings
+	point    *sweep.Foreign
+	private  bool // there is no question file: hashes serve this process alone
+	noReport bool
+	path     string
+	argv     []string
+	log      zerolog.Logger
 }
 
 // run does everything, from waiting for the server to the point's files.

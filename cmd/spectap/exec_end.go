@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"spectap/collector"
+	"spectap/collector/report"
 	"spectap/sweep"
 )
 
@@ -44,6 +45,9 @@ func (e *execution) conclude(ended outcome, recs []*collector.Record, url string
 	}
 	sweep.Table(e.p.stderr, sweep.Result{Summaries: []collector.Summary{summary}})
 	fmt.Fprintf(e.p.stderr, "Files: %s\n", filepath.Join(e.point.Dir(), e.point.Label))
+	if !e.noReport {
+		e.p.makeReport(e.point.Dir(), report.Options{})
+	}
 	if summary.Incomplete {
 		failed = errors.Join(failed, fmt.Errorf("the measurement is incomplete: %d requests measured; left out: %s", summary.Requests, counts(summary.LeftOut)))
 	}

@@ -55,6 +55,7 @@ func (f *execFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&c.Select, "select", "auto", "which conversations --num_requests means: auto (as specdec_bench does for the data set), stratified or first")
 	flags.StringVar(&f.concurrency, "concurrency", "", "the command's number of conversations at a time, for label and files; nothing is limited by it")
 	flags.IntVar(&c.GPUs, "num_gpus", 1, "GPUs that the server uses: divisor of Output TPS/gpu")
+	flags.BoolVar(&c.NoReport, "no_report", false, noReportHelp)
 	flags.StringVar(&c.Postprocess, "postprocess", "base", "what a reply loses before it goes into the responses file: base (nothing) or gptoss")
 	flags.StringVar(&c.Tokenizer, "tokenizer", "", "recorded in configuration.json; the server tokenizes")
 	flags.StringVar(&c.Acceptance, "acceptance", "client", "what acceptance_rate.json holds: client (what specdec_bench counts) or server (the server's histogram)")
@@ -87,6 +88,7 @@ func (f *execFlags) read(p program, c *cobra.Command, args []string) (*execution
 	cfg := &f.config
 	cfg.Argv, cfg.Env, cfg.Version, cfg.KeepTexts = publicCommand(p.argv), p.env, version(), f.keepTexts
 	cfg.Measure = f.settings.proxy.Measure
+	e.noReport = cfg.NoReport
 	e.private = cfg.MTBench+cfg.SpecBench+cfg.Dataset == ""
 	if e.private { // what is captured is all that there is
 		cfg.KeepTexts = f.keepTexts || f.settings.proxy.Capture != ""

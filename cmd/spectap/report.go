@@ -10,8 +10,11 @@ import (
 	"spectap/collector/report"
 )
 
+// noReportHelp is the help of the flag of every command that makes a report at its end.
+const noReportHelp = "make no report.html in --save_dir at the end"
+
 func (p program) reportCommand() *cobra.Command {
-	var out string
+	var out, baseline string
 	c := &cobra.Command{
 		Use:   "report DIR",
 		Short: "make one HTML page of a sweep's folder: figures, charts, warnings, provenance",
@@ -30,7 +33,7 @@ anything and holds no prompt and no reply.
 			if out == "" {
 				out = filepath.Join(args[0], report.FileReport)
 			}
-			if err := report.Write(args[0], out); err != nil {
+			if err := report.Write(args[0], out, report.Options{Baseline: baseline}); err != nil {
 				return exitError{reportCode(err), err}
 			}
 			fmt.Fprintf(p.stdout, "report: %s\n", out)
@@ -38,7 +41,27 @@ anything and holds no prompt and no reply.
 		},
 	}
 	c.Flags().StringVarP(&out, "output", "o", "", "file of the report; default: report.html in the folder")
+	c.Flags().StringVar(&baseline, "baseline", "", "folder of the same points without speculation; default: the folder baseline in DIR, if there is one")
 	return c
+}
+
+// makeReport makes the report of a folder at the end of what filled it. A report
+// that cannot be made fails nothing: it can be asked for again.
+func (p program) makeReport(dir string, opts report.Options) {
+	path := filepath.Join(dir, report.FileReport)
+	err := func() (err error) {
+		defer func() {
+			if r := recover(); r != nil {
+				err = fmt.Errorf("the report broke off: %v", r)
+			}
+		}()
+		return report.Write(dir, path, opts)
+	}()
+	if err != nil {
+		fmt.Fprintf(p.stderr, "spectap: no report: %v\n", err)
+		return
+	}
+	fmt.Fprintf(p.stderr, "Report: %s\n", path)
 }
 
 // reportCode tells a folder that cannot be used from a page that cannot be written.

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"spectap/collector"
+	"spectap/collector/report"
 	"spectap/sweep"
 )
 
@@ -76,6 +77,7 @@ func (f *sweepFlags) add(flags *pflag.FlagSet) {
 	flags.IntVar(&c.GPUs, "num_gpus", 1, "GPUs that the server uses: divisor of Output TPS/gpu")
 	flags.StringVar(&c.SaveDir, "save_dir", "", "folder for the files; one folder a point is made in it")
 	flags.BoolVar(&c.Resume, "resume", false, "go on in --save_dir: keep its complete points if they were measured the same way, run what failed, was killed or is missing")
+	flags.BoolVar(&c.NoReport, "no_report", false, noReportHelp)
 	flags.StringVar(&c.Postprocess, "postprocess", "base", "what a reply loses before it goes into the history: base (nothing) or gptoss")
 	flags.BoolVar(&c.IgnoreEOS, "ignore_eos", false, "send ignore_eos: true, so that every reply reaches --output_length")
 	flags.BoolVar(&c.Completions, "completions", false, "send the last user text to /v1/completions, without template and history")
@@ -208,5 +210,9 @@ func (p program) runPlan(ctx context.Context, plan *sweep.Plan, log zerolog.Logg
 	if len(result.Summaries)+len(result.Failed)+len(result.NotRun) > 0 {
 		sweep.Table(p.stdout, result)
 	}
-	return result, errors.Join(err, pipe.Close())
+	err = errors.Join(err, pipe.Close())
+	if len(result.Summaries)+len(result.Failed) > 0 && !plan.Config.NoReport {
+		p.makeReport(result.Dir, report.Options{})
+	}
+	return result, err
 }

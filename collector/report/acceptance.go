@@ -26,7 +26,7 @@ func (s *Source) acceptanceSection() section {
 		}
 		return sec
 	}
-	figures := []figure{lengthFigure(points)}
+	var figures []figure
 	shown := lightest(points)
 	if len(shown) > maxSeries {
 		shown = shown[:maxSeries]
@@ -37,6 +37,8 @@ func (s *Source) acceptanceSection() section {
 		figures = append(figures, positionFigure("conditional", "Conditional acceptance by draft position", "accepted there ÷ steps that came so far; least load of each temperature", drafted, shown,
 			func(r collector.PositionRates) []float64 { return r.Conditional }, conditionalParts))
 	}
+	sec.figures(figures...)
+	figures = []figure{lengthFigure(points)}
 	byCategory, columns := categoryFigure(points, shown)
 	if columns > 1 {
 		figures = append(figures, byCategory)
@@ -110,7 +112,7 @@ func positionFigure(id, title, unit string, points, shown []*point, of func(coll
 	for _, p := range points {
 		most = max(most, len(of(p.spec.Position)))
 	}
-	c := lineChart{xTitle: "draft position", yTitle: "accepted", yZero: true, yMax: 1, yLabel: func(v float64) string { return fixed(100*v, 0) + " %" }, xLabel: func(v float64) string { return fixed(v, 0) }}
+	c := lineChart{xTitle: "draft position", yTitle: "accepted", yZero: true, yMax: 1, apart: true, yLabel: func(v float64) string { return fixed(100*v, 0) + " %" }, xLabel: func(v float64) string { return fixed(v, 0) }}
 	for i := range max(1, most) {
 		c.xTicks = append(c.xTicks, tick{float64(i + 1), strconv.Itoa(i + 1)})
 	}
@@ -211,14 +213,14 @@ func categoryFigure(points, shown []*point) (figure, int) {
 				continue
 			}
 			v := rowValue{style: index[p.run.Temperature], v: cat.mean(), lo: nan, hi: nan, q1: nan, q3: nan,
-				title: fmt.Sprintf("%s, %s: %s, %s", categoryName(name), p.title(), fixed(cat.mean(), 3), counted(len(cat.al), "conversation"))}
+				title: fmt.Sprintf("%s, %s: %s, %s", categoryName(name), p.title(), fixed(cat.mean(), 3), cat.conversations()+" conversations")}
 			low, high := none, none
 			if i := estimate.Ratio(grouped(cat.parts()), p.run.Seed); i.Known {
 				v.lo, v.hi = i.Low, i.High
 				low, high = fixed(i.Low, 3), fixed(i.High, 3)
 			}
 			r.values = append(r.values, v)
-			t.Rows = append(t.Rows, []cell{textCell(categoryName(name)), textCell(p.title()), number(fixed(cat.mean(), 4)), number(low), number(high), number(count(len(cat.al)))})
+			t.Rows = append(t.Rows, []cell{textCell(categoryName(name)), textCell(p.title()), number(fixed(cat.mean(), 4)), number(low), number(high), number(cat.conversations())})
 		}
 		c.rows = append(c.rows, r)
 	}
@@ -254,7 +256,7 @@ func categoryTable(points []*point) table {
 		for _, name := range names {
 			c := cell{Text: none, Number: true}
 			if cat := p.of(name); cat != nil {
-				c.Text, c.Small = fixed(cat.mean(), 3), "n "+count(len(cat.al))
+				c.Text, c.Small = fixed(cat.mean(), 3), "n "+cat.conversations()
 			}
 			cells = append(cells, c)
 		}

@@ -125,11 +125,11 @@ func (s *Source) tiles() []tile {
 	if drafted := s.speculative(); len(drafted) > 0 {
 		tiles = append(tiles, lengthTile(drafted))
 	}
-	if best := most(complete, func(p *point) float64 { return p.outputPerGPU() }); best != nil {
-		tiles = append(tiles, tile{"Most throughput", rate(best.outputPerGPU()), "tok/s per GPU", "at " + best.title()})
+	if best := most(complete, func(p *point) float64 { return p.tpsPerGPU }); best != nil {
+		tiles = append(tiles, tile{"Most throughput", rate(best.tpsPerGPU), "tok/s per GPU", "at " + best.title()})
 	}
-	if best := most(complete, func(p *point) float64 { return p.perUser() }); best != nil {
-		tiles = append(tiles, tile{"Fastest for a user", rate(best.perUser()), "tok/s", "at " + best.title()})
+	if best := most(complete, func(p *point) float64 { return p.userTPS }); best != nil {
+		tiles = append(tiles, tile{"Fastest for a user", rate(best.userTPS), "tok/s", "at " + best.title()})
 	}
 	return append(tiles, state)
 }
@@ -190,28 +190,6 @@ func intervalText(v collector.ViewAL) string {
 		return "no interval: " + v.NoInterval
 	}
 	return fmt.Sprintf("%.0f %% interval %s–%s", 100*v.Interval.Level, fixed(v.Interval.Low, 3), fixed(v.Interval.High, 3))
-}
-
-func (p *point) outputTPS() float64 {
-	if p.timing == nil {
-		return 0
-	}
-	return p.timing.OutputTPS
-}
-
-func (p *point) outputPerGPU() float64 {
-	if p.timing == nil {
-		return 0
-	}
-	return p.timing.OutputTPSPerGPU
-}
-
-// perUser is the mean of Request Generation Tokens Per Second; 0 where no turn has one.
-func (p *point) perUser() float64 {
-	if p.timing == nil || len(p.timing.GenerationTPS) == 0 {
-		return 0
-	}
-	return collector.Mean(p.timing.GenerationTPS)
 }
 
 // title is the point's name as a text shows it.

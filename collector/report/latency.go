@@ -17,7 +17,7 @@ const (
 func (s *Source) latencySection() section {
 	sec := section{ID: "latency", Title: "Latency"}
 	complete := s.complete()
-	points := slices.DeleteFunc(complete, func(p *point) bool { return p.timing == nil })
+	points := slices.DeleteFunc(complete, func(p *point) bool { return p.ttft.n == 0 })
 	if len(points) == 0 {
 		if len(complete) > 0 {
 			sec.say("Not shown: no answer was streamed, so nothing is known of its times.")

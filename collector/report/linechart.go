@@ -2,6 +2,7 @@ package report
 
 import (
 	"math"
+	"slices"
 )
 
 // lineChart is a chart of points that lines may join.
@@ -14,7 +15,9 @@ type lineChart struct {
 	yDecimals      bool // the same of y
 	xZero, yZero   bool
 	yMax           float64 // 0: chosen
+	mark           float64 // a value of y with a line of its own; 0: none
 	steps          bool    // lines without markers, but for three of each
+	apart          bool    // series whose points have the same x are drawn a little apart
 	series         []series
 }
 
@@ -48,6 +51,7 @@ type frame struct {
 // draw makes the drawing of a width.
 func (c lineChart) draw(width, height int) drawing {
 	d := &drawing{W: width, H: height}
+	c.series = c.drawable()
 	var xs, ys []float64
 	for _, s := range c.series {
 		for _, p := range s.points {
@@ -58,6 +62,9 @@ func (c lineChart) draw(width, height int) drawing {
 	f := frame{top: 36, bottom: float64(height) - 44, right: float64(width) - 16}
 	if c.yMax > 0 {
 		ys = append(ys, c.yMax)
+	}
+	if c.mark != 0 {
+		ys = append(ys, c.mark)
 	}
 	f.y = linear(ys, c.yZero, ticksY)
 	if c.yMax > 0 {
@@ -76,6 +83,17 @@ func (c lineChart) draw(width, height int) drawing {
 	c.axes(d, f, labelY, ticksY)
 	c.plot(d, f)
 	return *d
+}
+
+// drawable are the series without the points that have no place on the axes.
+func (c lineChart) drawable() []series {
+	list := slices.Clone(c.series)
+	for i := range list {
+		list[i].points = slices.DeleteFunc(slices.Clone(list[i].points), func(p dataPoint) bool {
+			return math.IsNaN(p.x) || math.IsInf(p.x, 0) || math.IsNaN(p.y) || math.IsInf(p.y, 0) || c.xLog && p.x <= 0
+		})
+	}
+	return list
 }
 
 func (c lineChart) scaleX(xs []float64, f frame) scale {
@@ -110,6 +128,9 @@ func (c lineChart) axes(d *drawing, f frame, labelY func(float64) string, ticksY
 		d.text("tick", min(max(at, half), float64(d.W)-half), f.bottom+17, "middle", t.label)
 	}
 	d.line("axis", f.left, f.bottom, f.right, f.bottom)
+	if c.mark != 0 {
+		d.line("limit", f.left, f.y.at(c.mark), f.right, f.y.at(c.mark))
+	}
 	d.text("title", 0, 13, "start", fit(c.yTitle, float64(d.W)))
 	d.text("title", f.right, f.bottom+36, "end", fit(c.xTitle, f.right))
 }
@@ -135,6 +156,9 @@ func (c lineChart) plot(d *drawing, f frame) {
 		class := seriesClass(s.style)
 		for _, p := range s.points {
 			at := xy{f.x.at(p.x), f.y.at(p.y)}
+			if c.apart {
+				at.x += 5 * (float64(i) - float64(len(c.series)-1)/2)
+			}
 			places[i] = append(places[i], at)
 			if !math.IsNaN(p.lo) && !math.IsNaN(p.hi) {
 				d.path("whisker "+class, "", whisker(at.x, f.y.at(p.lo), f.y.at(p.hi)))

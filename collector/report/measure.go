@@ -18,6 +18,7 @@ import (
 type point struct {
 	name, folder string
 	failed       bool
+	filesOnly    bool   // there are no records: it is what its files say
 	reason       string // why it failed
 	run          collector.Run
 	row          *bookRow // of sweep.json; nil where there is none
@@ -26,11 +27,11 @@ type point struct {
 	failedRequests          int
 	errors                  map[string]int // failed requests by kind
 
-	spec       *collector.Speculation // empty where the server does not speculate
-	timing     *collector.TimingResult
-	untimed    string // why there are no times
-	ttft, step distribution
-	shared     int // gaps of 0: two events in one read, so no step time
+	spec           *collector.Speculation // empty where the server does not speculate
+	tps, tpsPerGPU float64                // output tokens a second; 0 where no answer was streamed
+	userTPS        float64                // mean of a turn's decode rate; 0 where no turn has one
+	ttft, step     distribution
+	shared         int // gaps of 0: two events in one read, so no step time
 
 	categories []category
 	steps      []conversationSteps // of each conversation, in the order of the data set
@@ -62,6 +63,9 @@ func (p *point) load() load {
 
 // label is the load in a chart.
 func (l load) label() string {
+	if l.value == 0 { // nobody said
+		return none
+	}
 	text := strconv.FormatFloat(l.value, 'f', -1, 64)
 	if l.kind == loadOpen {
 		return text + "/s"
@@ -81,11 +85,25 @@ func (p *point) warn(format string, args ...any) {
 
 // category is the acceptance length of the conversations of one category.
 type category struct {
-	name string
-	al   []float64 // of its conversations, in the order of the data set
+	name    string
+	al      []float64 // of its conversations, in the order of the data set; nil without records
+	average float64   // where al is nil
 }
 
-func (c category) mean() float64 { return collector.Mean(c.al) }
+func (c category) mean() float64 {
+	if c.al == nil {
+		return c.average
+	}
+	return collector.Mean(c.al)
+}
+
+// conversations is their number as a table shows it.
+func (c category) conversations() string {
+	if c.al == nil {
+		return none
+	}
+	return count(len(c.al))
+}
 
 // turnEnds count what makes server and client view of a turn differ: the numbers
 // of metric-parity's D1 to D4 and D14.
@@ -184,8 +202,11 @@ func (p *point) measureTimes(turns []collector.MeasuredTurn, gpus int) {
 	})
 	timing, err := collector.Timing(timed, max(1, gpus))
 	if err != nil {
-		p.untimed = err.Error()
-		return
+		return // no answer was streamed
+	}
+	p.tps, p.tpsPerGPU = timing.OutputTPS, timing.OutputTPSPerGPU
+	if len(timing.GenerationTPS) > 0 {
+		p.userTPS = collector.Mean(timing.GenerationTPS)
 	}
 	steps := make([]float64, 0, gaps)
 	for _, t := range timed {
@@ -197,9 +218,7 @@ func (p *point) measureTimes(turns []collector.MeasuredTurn, gpus int) {
 			}
 		}
 	}
-	p.timing = &timing
 	p.ttft, p.step = newDistribution(timing.TTFT), newDistribution(steps)
-	timing.StepTime, timing.E2E, timing.OutputTokens = nil, nil, nil // large, and not shown
 }
 
 // measureCategories groups the conversations, in the order in which categories appear.

@@ -55,27 +55,35 @@ func (p *point) cells() []cell {
 		al.Small = fixed(i.Low, 3) + "–" + fixed(i.High, 3)
 	}
 	cells := []cell{textCell(p.title()), number(temperature(p.run.Temperature)), number(p.load().label()), al}
-	if p.timing == nil {
+	if p.tps == 0 {
 		for range 6 {
 			cells = append(cells, number(none))
 		}
 	} else {
 		perUser := none
-		if v := p.perUser(); v > 0 {
-			perUser = rate(v)
+		if p.userTPS > 0 {
+			perUser = rate(p.userTPS)
 		}
-		cells = append(cells, number(rate(p.outputTPS())), number(rate(p.outputPerGPU())), number(perUser),
+		cells = append(cells, number(rate(p.tps)), number(rate(p.tpsPerGPU)), number(perUser),
 			number(p.ttft.ms(50)), number(p.ttft.ms(95)), number(p.step.ms(50)))
 	}
-	return append(cells, number(count(p.requests)), cell{Text: count(p.failedRequests), Number: true, Bad: p.failedRequests > 0},
+	return append(cells, number(p.count(p.requests)), cell{Text: p.count(p.failedRequests), Number: true, Bad: p.failedRequests > 0},
 		cell{Text: p.audit(), Number: true, Bad: p.spec.Audit.Verdict == collector.AuditDiffers})
+}
+
+// count is a count of requests, which is not known without records.
+func (p *point) count(n int) string {
+	if p.filesOnly {
+		return none
+	}
+	return count(n)
 }
 
 func (p *point) audit() string { return cmp.Or(p.spec.Audit.Verdict, none) }
 
 // ms is a quantile in milliseconds.
 func (d distribution) ms(percent int) string {
-	if d.n == 0 {
+	if d.n == 0 && d.at[percent] == 0 {
 		return none
 	}
 	return milliseconds(d.at[percent])

@@ -22,6 +22,7 @@ type Source struct {
 	points   []*point // complete ones first to last, failed ones among them
 	notRun   []string // planned points without a folder
 	warnings []string // of the folder as a whole
+	speedUp  speedUps
 }
 
 // failedSuffix marks the folder of a point that was set aside.
@@ -31,13 +32,14 @@ const failedSuffix = ".failed"
 type pointFiles struct {
 	name   string
 	folder string // below the report's folder; "." for itself
+	dir    string
 	failed bool
-	files  []string
+	files  []string // none where only what was made of them is there
 }
 
 // Read reads the folder of a sweep, of an exec or collect, of shards, or of one
 // point. A point that cannot be read is told of, not an error.
-func Read(dir string) (*Source, error) {
+func Read(dir string, opts Options) (*Source, error) {
 	info, err := os.Stat(dir)
 	if err != nil {
 		return nil, fmt.Errorf("cannot open the folder of the report: %w", err)
@@ -48,6 +50,11 @@ func Read(dir string) (*Source, error) {
 	found, err := findPoints(dir)
 	if err != nil {
 		return nil, err
+	}
+	for i, f := range found {
+		if path := opts.Records[f.folder]; len(f.files) == 0 && path != "" {
+			found[i].files = []string{path}
+		}
 	}
 	s := &Source{folder: folderName(dir)}
 	var note string
@@ -60,6 +67,7 @@ func Read(dir string) (*Source, error) {
 	s.points = readAll(found, s.book)
 	slices.SortStableFunc(s.points, comparePoints)
 	s.notRun = s.missing()
+	s.speedUp = findSpeedUps(dir, opts)
 	return s, nil
 }
 
@@ -74,9 +82,8 @@ func folderName(dir string) string {
 // findPoints finds the points of a folder: itself, or the folders in it, and the
 // shards' points.
 func findPoints(dir string) ([]pointFiles, error) {
-	if path := filepath.Join(dir, collector.FileRecords); isFile(path) {
-		name := folderName(dir)
-		return []pointFiles{{name: strings.TrimSuffix(name, failedSuffix), folder: ".", failed: strings.HasSuffix(name, failedSuffix), files: []string{path}}}, nil
+	if f, ok := pointIn(dir, "."); ok {
+		return []pointFiles{f}, nil
 	}
 	found, err := pointsBelow(dir, "")
 	if err != nil {
@@ -125,17 +132,27 @@ func pointsBelow(dir, sub string) ([]pointFiles, error) {
 	}
 	var found []pointFiles
 	for _, e := range entries {
-		folder := filepath.Join(sub, e.Name())
-		path := filepath.Join(dir, folder, collector.FileRecords)
-		if !e.IsDir() || strings.HasPrefix(e.Name(), ".") || !isFile(path) {
+		if !e.IsDir() || strings.HasPrefix(e.Name(), ".") {
 			continue
 		}
-		found = append(found, pointFiles{
-			name: strings.TrimSuffix(e.Name(), failedSuffix), folder: filepath.ToSlash(folder),
-			failed: strings.HasSuffix(e.Name(), failedSuffix), files: []string{path},
-		})
+		folder := filepath.Join(sub, e.Name())
+		if f, ok := pointIn(filepath.Join(dir, folder), filepath.ToSlash(folder)); ok {
+			found = append(found, f)
+		}
 	}
 	return found, nil
+}
+
+// pointIn says that a folder is that of a point: it holds records, or at least the
+// files that are made of them.
+func pointIn(dir, folder string) (f pointFiles, ok bool) {
+	name := folderName(dir)
+	f = pointFiles{name: strings.TrimSuffix(name, failedSuffix), folder: folder, dir: dir, failed: strings.HasSuffix(name, failedSuffix)}
+	if path := filepath.Join(dir, collector.FileRecords); isFile(path) {
+		f.files = []string{path}
+		return f, true
+	}
+	return f, f.failed || isFile(filepath.Join(dir, collector.FileAcceptance)) || isFile(filepath.Join(dir, collector.FileTiming))
 }
 
 func isFile(path string) bool {
@@ -163,12 +180,16 @@ func readAll(found []pointFiles, b *book) []*point {
 // readPoint reads and measures one point.
 func readPoint(f pointFiles, row *bookRow) *point {
 	pt := &point{name: f.name, folder: f.folder, failed: f.failed, row: row}
+	if len(f.files) == 0 {
+		pt.readFiles(f.dir)
+		return pt
+	}
 	p, bad, err := loadRecords(f)
 	if bad > 0 {
 		pt.warn("%d lines of its records could not be read", bad)
 	}
 	if f.failed {
-		pt.reason = cmp.Or(reasonOf(filepath.Dir(f.files[0])), "no reason was recorded")
+		pt.reason = cmp.Or(reasonOf(f.dir), "no reason was recorded")
 	}
 	if err != nil {
 		pt.failed, pt.reason = true, err.Error()
@@ -179,7 +200,7 @@ func readPoint(f pointFiles, row *bookRow) *point {
 		pt.countFailed(p)
 		return pt
 	}
-	if err := pt.measure(p, filepath.Dir(f.files[0])); err != nil {
+	if err := pt.measure(p, f.dir); err != nil {
 		pt.failed, pt.reason = true, err.Error()
 		pt.countFailed(p)
 	}

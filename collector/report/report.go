@@ -24,9 +24,20 @@ const FileReport = "report.html"
 // could not be written.
 var ErrWrite = errors.New("the page could not be written")
 
+// Options are what a report is made of besides its folder. The zero Options are the
+// folder alone.
+type Options struct {
+	// Records are records files by the name of a point's folder, for points whose
+	// folder has none of its own.
+	Records map[string]string
+	// Baseline is a folder of points of a server that does not speculate; "": the
+	// folder "baseline" in the report's own, if there is one.
+	Baseline string
+}
+
 // Write makes the report of the folder dir at path.
-func Write(dir, path string) error {
-	src, err := Read(dir)
+func Write(dir, path string, opts Options) error {
+	src, err := Read(dir, opts)
 	if err != nil {
 		return err
 	}
@@ -43,7 +54,7 @@ func (s *Source) HTML(w io.Writer) error {
 	if err := pageTemplate.Execute(&b, s.page()); err != nil {
 		return fmt.Errorf("cannot make the report: %w", err)
 	}
-	_, err := w.Write(bytes.Map(visible, b.Bytes()))
+	_, err := w.Write(append(bytes.TrimSpace(bytes.Map(visible, b.Bytes())), '\n'))
 	return err
 }
 

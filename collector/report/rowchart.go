@@ -92,6 +92,9 @@ func (c rowChart) drawRow(d *drawing, f frame, r row, top, pitch float64) {
 		d.text("value", float64(d.W), middle+4, "end", r.value)
 	}
 	for i, v := range r.values {
+		if math.IsNaN(v.v) || math.IsInf(v.v, 0) {
+			continue
+		}
 		y := middle + 12*(float64(i)-float64(len(r.values)-1)/2)
 		class, at := seriesClass(v.style), f.x.at(v.v)
 		if !math.IsNaN(v.lo) && !math.IsNaN(v.hi) {

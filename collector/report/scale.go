@@ -11,7 +11,11 @@ type scale struct {
 	a, b   float64 // their places
 }
 
+// at is the place of a value. On a logarithmic scale 0 is at its beginning.
 func (s scale) at(v float64) float64 {
+	if s.log && v <= 0 {
+		return s.a
+	}
 	if s.log {
 		return s.a + (s.b-s.a)*(math.Log(v)-math.Log(s.lo))/(math.Log(s.hi)-math.Log(s.lo))
 	}

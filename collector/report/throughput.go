@@ -12,14 +12,14 @@ import (
 // throughputSection shows throughput against per-user speed, and by load.
 func (s *Source) throughputSection() section {
 	sec := section{ID: "throughput", Title: "Throughput"}
-	points := slices.DeleteFunc(s.complete(), func(p *point) bool { return p.timing == nil })
+	points := slices.DeleteFunc(s.complete(), func(p *point) bool { return p.tps == 0 })
 	if len(points) == 0 {
 		if len(s.complete()) > 0 {
 			sec.say("Not shown: no answer was streamed, so nothing is known of its times.")
 		}
 		return sec
 	}
-	timed := slices.DeleteFunc(slices.Clone(points), func(p *point) bool { return p.perUser() == 0 })
+	timed := slices.DeleteFunc(slices.Clone(points), func(p *point) bool { return p.userTPS == 0 })
 	var figures []figure
 	if len(timed) > 0 {
 		figures = append(figures, paretoFigure(timed))
@@ -27,7 +27,7 @@ func (s *Source) throughputSection() section {
 		sec.say("Throughput against per-user speed is not shown: no answer has three events or more with tokens, so no request has a decode rate.")
 	}
 	for _, kind := range []string{loadClosed, loadOpen} {
-		if same := slices.DeleteFunc(slices.Clone(points), func(p *point) bool { return p.load().kind != kind }); len(same) > 0 {
+		if same := slices.DeleteFunc(slices.Clone(points), func(p *point) bool { return p.load().kind != kind || p.load().value <= 0 }); len(same) > 0 {
 			figures = append(figures, loadFigure(kind, same))
 		}
 	}
@@ -73,7 +73,15 @@ type lineKey struct {
 	baseline    bool
 }
 
-func (p *point) line() lineKey { return lineKey{p.run.Temperature, p.load().kind, p.run.Baseline} }
+func (p *point) line() lineKey {
+	if p.load().value <= 0 {
+		return lineKey{p.run.Temperature, loadUnknown, p.run.Baseline}
+	}
+	return lineKey{p.run.Temperature, p.load().kind, p.run.Baseline}
+}
+
+// loadUnknown is a load that nobody said: no line joins such points.
+const loadUnknown = "unknown load"
 
 // lineNames name a line beside it and in a legend.
 func (k lineKey) names(kinds int) (short, long string) {
@@ -106,8 +114,8 @@ func lines(points []*point, of func(runs) dataPoint) ([]series, []legend) {
 	list, legends := make([]series, len(order)), make([]legend, len(order))
 	for i, key := range order {
 		short, long := key.names(len(kinds))
-		list[i] = series{style: i, name: short, points: byLine[key]}
-		legends[i] = newLegend(i, long, true)
+		list[i] = series{style: i, name: short, points: byLine[key], loose: key.kind == loadUnknown}
+		legends[i] = newLegend(i, long, key.kind != loadUnknown)
 	}
 	return list, legends
 }
@@ -140,11 +148,15 @@ func paretoFigure(points []*point) figure {
 	t := table{Caption: "Throughput against per-user speed", Head: heads("Point", "Temperature", "Load", "Output tok/s per GPU", "tok/s per user", "Runs")}
 	c.series, legends = lines(points, func(group runs) dataPoint {
 		p := group[0]
-		gpu, lo, hi := group.mean((*point).outputPerGPU)
-		user, _, _ := group.mean((*point).perUser)
+		gpu, lo, hi := group.mean(func(p *point) float64 { return p.tpsPerGPU })
+		user, _, _ := group.mean(func(p *point) float64 { return p.userTPS })
 		title := fmt.Sprintf("%s: %s tok/s per GPU, %s tok/s of a user", p.title(), rate(gpu), rate(user))
 		t.Rows = append(t.Rows, []cell{textCell(short(p.run.BasePoint(), 48)), number(temperature(p.run.Temperature)), number(p.load().label()), number(rate(gpu)), number(rate(user)), number(count(len(group)))})
-		return dataPoint{x: user, y: gpu, lo: lo, hi: hi, label: p.load().label(), title: title}
+		label := p.load().label()
+		if label == none {
+			label = ""
+		}
+		return dataPoint{x: user, y: gpu, lo: lo, hi: hi, label: label, title: title}
 	})
 	return figure{
 		ID: "pareto", Title: "Throughput against per-user speed", Unit: "numbers at the points: " + loadKinds(points),
@@ -188,7 +200,7 @@ func loadFigure(kind string, points []*point) figure {
 	t := table{Caption: f.Title, Head: heads("Point", "Temperature", "Load", "Output tok/s", "Runs")}
 	c.series, f.Legend = lines(points, func(group runs) dataPoint {
 		p := group[0]
-		tps, lo, hi := group.mean((*point).outputTPS)
+		tps, lo, hi := group.mean(func(p *point) float64 { return p.tps })
 		t.Rows = append(t.Rows, []cell{textCell(short(p.run.BasePoint(), 48)), number(temperature(p.run.Temperature)), number(p.load().label()), number(rate(tps)), number(count(len(group)))})
 		return dataPoint{x: p.load().value, y: tps, lo: lo, hi: hi, title: p.title() + ": " + rate(tps) + " tok/s"}
 	})
