@@ -34,9 +34,15 @@ func (p Point) speculation(s selection) (Speculation, error) {
 	audit, diff := p.audit(newBlockSums(p.Records), p.expectedBlocks())
 	out.Audit = audit
 	out.Accepted = p.histogram(sums, audit, diff)
-	out.Position = positionRates(sums, out.Accepted, diff).withIntervals(s.convs, p.Run.Seed)
+	out.Position = positionRates(sums, out.Accepted, diff)
+	if !p.quick {
+		out.Position = out.Position.withIntervals(s.convs, p.Run.Seed)
+	}
 	out.Intervals = p.intervalMethod()
 	out.Steps = s.stepCounts(sums, p.ownRules())
+	if out.WhatIf, err = p.whatIf(s, out); err != nil {
+		return out, err
+	}
 	out.Warnings = p.warnings(s, out)
 	return out, nil
 }
@@ -56,6 +62,18 @@ func (p Point) viewAL(convs []Conversation) (ViewAL, error) {
 	if err != nil {
 		return ViewAL{}, err
 	}
+	v := ViewAL{AverageAL: average, Conversations: len(convs)}
+	interval := p.ratio(p.alParts(convs))
+	if !interval.Known {
+		v.NoInterval = interval.Reason
+		return v, nil
+	}
+	v.Interval = &IntervalFigure{Low: interval.Low, High: interval.High, IntervalMethod: p.intervalMethod()}
+	return v, nil
+}
+
+// alParts are what conversations give to Average_AL.
+func (p Point) alParts(convs []Conversation) []estimate.Part {
 	counted := averaged(p.Run.Metric, convs)
 	parts := make([]estimate.Part, len(counted))
 	for i, value := range ConversationALs(p.Run.Metric, counted) {
@@ -70,14 +88,7 @@ func (p Point) viewAL(convs []Conversation) (ViewAL, error) {
 			parts[i].Num += float64(sum) / float64(n)
 		}
 	}
-	v := ViewAL{AverageAL: average, Conversations: len(convs)}
-	interval := p.ratio(parts)
-	if !interval.Known {
-		v.NoInterval = interval.Reason
-		return v, nil
-	}
-	v.Interval = &IntervalFigure{Low: interval.Low, High: interval.High, IntervalMethod: p.intervalMethod()}
-	return v, nil
+	return parts
 }
 
 // averaged are the conversations whose AL is in Average_AL: with SpecBench the

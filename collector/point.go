@@ -19,6 +19,7 @@ const (
 	FileConfiguration = "configuration.json"
 	FileSpeculation   = "speculation.json"
 	FilePerformance   = "performance.json"
+	FileProfile       = "speculation_profile.json"
 	FileRecords       = "records.jsonl"
 )
 
@@ -160,6 +161,11 @@ func (p Point) ownFiles(s selection, convs []Conversation, spec Speculation, per
 	var err error
 	if files[FileSpeculation], err = indented(spec); err != nil {
 		return nil, fmt.Errorf("cannot write %s: %w", FileSpeculation, err)
+	}
+	if profile := p.profile(spec, spec.WhatIf); profile != nil {
+		if files[FileProfile], err = indented(profile); err != nil {
+			return nil, fmt.Errorf("cannot write %s: %w", FileProfile, err)
+		}
 	}
 	if performance != nil {
 		if files[FilePerformance], err = indented(performance); err != nil {

@@ -22,6 +22,8 @@ type Speculation struct {
 	Position PositionRates  `json:"acceptance_by_draft_position"`
 	Audit    Audit          `json:"self_audit"`
 
+	WhatIf *WhatIf `json:"what_if,omitempty"` // nil where no step verified a draft
+
 	Intervals IntervalMethod `json:"intervals"` // of all intervals here
 
 	CrossCheck *CrossCheck `json:"cross_check,omitempty"` // where another client measured the same requests

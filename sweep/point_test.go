@@ -195,7 +195,7 @@ func TestRealFiles(t *testing.T) {
 	if err != nil || len(result.Summaries) != 1 {
 		t.Fatalf("got %+v, %v", result, err)
 	}
-	want := []string{"acceptance_rate.json", "configuration.json", "mtbench_responses.jsonl", "performance.json", "records.jsonl", "speculation.json", "timing.json"}
+	want := []string{"acceptance_rate.json", "configuration.json", "mtbench_responses.jsonl", "performance.json", "records.jsonl", "speculation.json", "speculation_profile.json", "timing.json"}
 	if got := entries(t, filepath.Join(p.Config.SaveDir, "t0_c2")); !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}

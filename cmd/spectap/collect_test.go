@@ -34,9 +34,9 @@ func TestCollectLeavesNoHalfRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	mustSpectap(t, 0, "collect", records, "--save_dir", out)
-	sameFiles(t, out, filepath.Dir(records), "acceptance_rate.json", "timing.json", "speculation.json", "performance.json", "configuration.json")
-	if entries, err := os.ReadDir(out); err != nil || len(entries) != 5 {
-		t.Errorf("got %v, %v; want the five files alone", entries, err)
+	sameFiles(t, out, filepath.Dir(records), "acceptance_rate.json", "timing.json", "speculation.json", "performance.json", "speculation_profile.json", "configuration.json")
+	if entries, err := os.ReadDir(out); err != nil || len(entries) != 6 {
+		t.Errorf("got %v, %v; want the six files alone", entries, err)
 	}
 	nowhere := filepath.Join(t.TempDir(), "new", "out")
 	mustSpectap(t, 1, "collect", firstLine(t, records), "--save_dir", nowhere) // no record: no point

@@ -210,7 +210,7 @@ func TestExecWithoutQuestions(t *testing.T) {
 	for _, e := range entries {
 		names = append(names, e.Name())
 	}
-	if want := []string{"acceptance_rate.json", "configuration.json", "performance.json", "records.jsonl", "speculation.json", "timing.json"}; !slices.Equal(names, want) {
+	if want := []string{"acceptance_rate.json", "configuration.json", "performance.json", "records.jsonl", "speculation.json", "speculation_profile.json", "timing.json"}; !slices.Equal(names, want) {
 		t.Errorf("got files %v, want %v", names, want)
 	}
 	if out != "" {
