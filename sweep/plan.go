@@ -4,10 +4,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 
 	"spectap/collector"
 )
@@ -231,12 +233,34 @@ func checkWritable(dir string) error {
 	for !exists(at) && filepath.Dir(at) != at {
 		at = filepath.Dir(at)
 	}
-	f, err := os.CreateTemp(at, ".spectap-*")
+	f, err := os.CreateTemp(at, trialPattern)
 	if err != nil {
 		return fmt.Errorf("cannot write to --save_dir %q: %w", dir, err)
 	}
-	return errors.Join(f.Close(), os.Remove(f.Name()))
+	err = os.Remove(f.Name())
+	if errors.Is(err, fs.ErrNotExist) { // a sweep that resumes removes what it finds
+		err = nil
+	}
+	return errors.Join(f.Close(), err)
 }
+
+// removeTrials removes the files of sweeps that were killed in checkWritable.
+func removeTrials(dir string) {
+	files, _ := filepath.Glob(filepath.Join(globQuote(dir), trialPattern))
+	for _, file := range files {
+		if info, err := os.Lstat(file); err == nil && info.Mode().IsRegular() && info.Size() == 0 {
+			_ = os.Remove(file)
+		}
+	}
+}
+
+// globQuote takes the meaning from a path's own special characters.
+func globQuote(path string) string {
+	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
+}
+
+// trialPattern names the files of checkWritable.
+const trialPattern = ".spectap-*"
 
 // runtimeText returns the YAML as configuration.json of a point records it.
 func (p *Plan) runtimeText(point PlannedPoint) json.RawMessage {

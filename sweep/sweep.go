@@ -121,6 +121,7 @@ func (s *Sweep) takeStock(result *Result) (kept, error) {
 	if err != nil {
 		return k, fmt.Errorf("%w:\n%w", ErrUsage, err)
 	}
+	removeTrials(s.Plan.Config.SaveDir)
 	result.NotRun = nil
 	var names []string
 	for _, point := range s.Plan.Points {
