@@ -33,9 +33,13 @@ func (s *Source) acceptanceSection() section {
 	}
 	if drafted := withPositions(points); len(drafted) > 0 {
 		figures = append(figures, positionFigure("per-position", "Acceptance per draft position", "accepted there ÷ all verify steps, as vLLM counts; least load of each temperature", drafted, shown,
-			func(r collector.PositionRates) []float64 { return r.PerPosition }, perPositionParts))
+			func(r collector.PositionRates) ([]float64, []collector.Interval) {
+				return r.PerPosition, r.PerPositionIntervals
+			}))
 		figures = append(figures, positionFigure("conditional", "Conditional acceptance by draft position", "accepted there ÷ steps that came so far; least load of each temperature", drafted, shown,
-			func(r collector.PositionRates) []float64 { return r.Conditional }, conditionalParts))
+			func(r collector.PositionRates) ([]float64, []collector.Interval) {
+				return r.Conditional, r.ConditionalIntervals
+			}))
 	}
 	sec.figures(figures...)
 	figures = []figure{lengthFigure(points)}
@@ -107,10 +111,11 @@ func withPositions(points []*point) []*point {
 }
 
 // positionFigure shows one rate by draft position, at the least load of each temperature.
-func positionFigure(id, title, unit string, points, shown []*point, of func(collector.PositionRates) []float64, parts func(*point, int) []estimate.Part) figure {
+func positionFigure(id, title, unit string, points, shown []*point, of func(collector.PositionRates) ([]float64, []collector.Interval)) figure {
 	most := 0
 	for _, p := range points {
-		most = max(most, len(of(p.spec.Position)))
+		rates, _ := of(p.spec.Position)
+		most = max(most, len(rates))
 	}
 	c := lineChart{xTitle: "draft position", yTitle: "accepted", yZero: true, yMax: 1, apart: true, yLabel: func(v float64) string { return fixed(100*v, 0) + " %" }, xLabel: func(v float64) string { return fixed(v, 0) }}
 	for i := range max(1, most) {
@@ -118,16 +123,13 @@ func positionFigure(id, title, unit string, points, shown []*point, of func(coll
 	}
 	index, _ := temperatureIndex(points)
 	var legends []legend
-	bounds := map[*point][]string{}
 	for _, p := range shown {
 		line := series{style: index[p.run.Temperature], name: "T " + temperature(p.run.Temperature)}
-		rates := of(p.spec.Position)
-		intervals := p.positionIntervals(len(rates), parts)
+		rates, intervals := of(p.spec.Position)
 		for i, r := range rates {
 			d := newDataPoint(float64(i+1), r, "", fmt.Sprintf("%s, position %d: %s", p.title(), i+1, percent(r)))
-			if intervals[i].Known {
+			if i < len(intervals) && intervals[i].Known {
 				d.lo, d.hi = intervals[i].Low, intervals[i].High
-				bounds[p] = append(bounds[p], percent(d.lo)+"–"+percent(d.hi))
 			}
 			line.points = append(line.points, d)
 		}
@@ -145,11 +147,12 @@ func positionFigure(id, title, unit string, points, shown []*point, of func(coll
 		cells := []cell{textCell(p.title())}
 		for i := range most {
 			c := number(none)
-			if r := of(p.spec.Position); i < len(r) {
-				c.Text = percent(r[i])
+			rates, intervals := of(p.spec.Position)
+			if i < len(rates) {
+				c.Text = percent(rates[i])
 			}
-			if i < len(bounds[p]) {
-				c.Small = bounds[p][i]
+			if i < len(intervals) && intervals[i].Known {
+				c.Small = percent(intervals[i].Low) + "–" + percent(intervals[i].High)
 			}
 			cells = append(cells, c)
 		}

@@ -31,16 +31,13 @@ type point struct {
 	tps, tpsPerGPU float64                // output tokens a second; 0 where no answer was streamed
 	userTPS        float64                // mean of a turn's decode rate; 0 where no turn has one
 	ttft, step     distribution
-	shared         int // gaps of 0: two events in one read, so no step time
+	performance    *collector.Performance // nil where nobody made it
+	shared         int                    // gaps of 0: two events in one read, so no step time
 
 	categories []category
-	steps      []conversationSteps // of each conversation, in the order of the data set
 	ends       turnEnds
 	warnings   []string
 }
-
-// conversationSteps are the verify steps of a conversation by accepted drafts.
-type conversationSteps []int
 
 // load is how hard a point was asked: so many at a time, or so many a second.
 type load struct {
@@ -126,11 +123,8 @@ func (p *point) measure(c collector.Point, dir string) error {
 	if len(turns) == 0 {
 		return errors.New("none of its conversations can be measured" + firstFailure(failures))
 	}
-	var err error
-	if p.spec, err = speculationOf(c, dir); err != nil && p.speculates() {
+	if err := p.readFigures(c, dir); err != nil {
 		return err
-	} else if err != nil {
-		p.spec = new(collector.Speculation)
 	}
 	p.requests = len(turns)
 	view := c.Run.Acceptance
@@ -138,7 +132,6 @@ func (p *point) measure(c collector.Point, dir string) error {
 	p.conversations = len(convs)
 	p.measureTimes(turns, c.Run.GPUs)
 	p.measureCategories(turns, convs, c.Run.Metric)
-	p.measureSteps(turns)
 	p.ends = endsOf(turns)
 	p.warnings = append(p.warnings, p.spec.Warnings...)
 	if p.row != nil && len(p.row.Warnings) > 0 {
@@ -169,24 +162,36 @@ func (p *point) countFailed(c collector.Point) {
 	}
 }
 
-// speculationOf reads speculation.json, or makes it where there is none that can be read.
-func speculationOf(c collector.Point, dir string) (*collector.Speculation, error) {
-	spec := new(collector.Speculation)
-	if len(c.Run.Shards) == 0 { // of one shard there is the part's own
-		text, err := os.ReadFile(filepath.Join(dir, collector.FileSpeculation))
-		if err == nil && json.Unmarshal(text, spec) == nil && spec.Schema == collector.SchemaSpeculation {
-			return spec, nil
+// readFigures reads speculation.json and performance.json, or makes them where there
+// are none that can be read.
+func (p *point) readFigures(c collector.Point, dir string) error {
+	p.spec, p.performance = new(collector.Speculation), new(collector.Performance)
+	read := func(name string, into any) bool {
+		if len(c.Run.Shards) > 0 { // of one shard there is the part's own
+			return false
 		}
+		text, err := os.ReadFile(filepath.Join(dir, name))
+		return err == nil && json.Unmarshal(text, into) == nil
+	}
+	spec := read(collector.FileSpeculation, p.spec) && p.spec.Schema == collector.SchemaSpeculation
+	if !p.speculates() || spec { // what a folder of an older version lacks is left out
+		if !read(collector.FilePerformance, p.performance) || p.performance.Schema != collector.SchemaPerformance {
+			p.performance = nil
+		}
+		return nil
 	}
 	files, _, err := c.Files()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	spec = new(collector.Speculation)
-	if err := json.Unmarshal(files[collector.FileSpeculation], spec); err != nil {
-		return nil, fmt.Errorf("cannot read the figures made of its records: %w", err)
+	p.spec, p.performance = new(collector.Speculation), new(collector.Performance)
+	if err := json.Unmarshal(files[collector.FileSpeculation], p.spec); err != nil {
+		return fmt.Errorf("cannot read the figures made of its records: %w", err)
 	}
-	return spec, nil
+	if json.Unmarshal(files[collector.FilePerformance], p.performance) != nil {
+		p.performance = nil
+	}
+	return nil
 }
 
 // measureTimes makes timing.json's figures and the distributions.
@@ -238,29 +243,6 @@ func (p *point) measureCategories(turns []collector.MeasuredTurn, convs []collec
 			p.categories = append(p.categories, category{name: c})
 		}
 		p.categories[at[c]].al = append(p.categories[at[c]].al, al)
-	}
-}
-
-// measureSteps adds up the blocks of each conversation. A conversation of which a
-// block is missing is in none of the rates by position either.
-func (p *point) measureSteps(turns []collector.MeasuredTurn) {
-	at := map[int]int{}
-	for _, t := range turns {
-		i, known := at[t.Conversation]
-		if !known {
-			i = len(p.steps)
-			at[t.Conversation] = i
-			p.steps = append(p.steps, nil)
-		}
-		if t.Record.Spec == nil {
-			continue
-		}
-		for j, n := range t.Record.Spec.Accepted {
-			for len(p.steps[i]) <= j {
-				p.steps[i] = append(p.steps[i], 0)
-			}
-			p.steps[i][j] += n
-		}
 	}
 }
 

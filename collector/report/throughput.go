@@ -32,6 +32,11 @@ func (s *Source) throughputSection() section {
 		}
 	}
 	sec.figures(figures...)
+	if t := steadyTable(points); t != nil {
+		sec.table(*t)
+	} else {
+		sec.quiet("Steady-state throughput is not shown: the points have no performance.json.")
+	}
 	return sec
 }
 
