@@ -22,7 +22,7 @@ import (
 
 // Exit codes: 0 ok, 1 a point failed or the measurement is incomplete, 2 usage
 // or configuration, 3 server not reachable, 4 no speculative-decoding
-// statistics, 130 and 143 signals.
+// statistics, 5 a gate of compare failed, 6 it cannot tell, 130 and 143 signals.
 const (
 	exitFailed       = 1
 	exitUsage        = 2

@@ -160,7 +160,7 @@ func TestFalseAlarms(t *testing.T) {
 	pairs, names, low, high := 60, []string{"AL", "tpot"}, 0.0, 0.15
 	slow := os.Getenv("SPECTAP_SLOW") != ""
 	if slow {
-		pairs, names, low, high = 1000, []string{"AL", "AL.turn[2]", "acceptance[1]", "conditional[2]", "ttft", "tpot", "tps_user"}, 0.03, 0.075
+		pairs, names, low, high = 1000, []string{"AL", "AL.turn[2]", "acceptance[1]", "conditional[2]", "ttft", "tpot", "tps_user"}, 0.02, 0.075
 	}
 	alarms, holm := map[string]int{}, 0
 	for i := range pairs {
