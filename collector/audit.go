@@ -94,7 +94,7 @@ func (p Point) audit(sums blockSums, expected int) (Audit, *Counters) {
 	case p.Run.Before == nil || p.Run.After == nil:
 		a.Reason = "the server shows no counters"
 		return a, nil
-	case !p.Run.After.HasSpec:
+	case !p.Run.After.HasSpec && !p.Run.Baseline:
 		a.Reason = "the server shows no speculative-decoding counters"
 		return a, nil
 	}
@@ -121,6 +121,10 @@ func (p Point) audit(sums blockSums, expected int) (Audit, *Counters) {
 	a.Generation = &AuditEntry{"generation_tokens", float64(tokens), diff.GenerationTokens}
 	a.KVCacheTokens = kvCacheTokens(p.Run.After.CacheConfig)
 	a.ForeignRequests = max(0, int(diff.RequestsFinished)-finished)
+	if p.Run.Baseline {
+		a.auditBaseline(finished, diff)
+		return a, &diff
+	}
 	a.Sums = auditEntries(sums, diff, finished)
 	a.Verdict, a.Reason = verdict(a, reached > finished)
 	if n := unfinished(a); n > 0 && a.Sums[0].Server == a.Sums[0].Ours && reached == finished && told == finished {

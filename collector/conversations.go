@@ -262,6 +262,9 @@ func measureTurn(rules LengthRules, epoch time.Time, recs []*Record) (measuredTu
 		return measuredTurn{}, &Failure{Reason: recs[0].ErrorKind, Detail: recs[0].Error}
 	}
 	t := measuredTurn{rec: recs[0], times: times(recs[0], epoch)}
+	if rules.Baseline {
+		return t, baselineFailure(t)
+	}
 	var err error
 	if t.client, err = rules.ClientLengths(t.rec); err != nil {
 		return t, &Failure{Reason: reason(err), Detail: err.Error()}

@@ -17,6 +17,9 @@ const (
 
 // speculation computes all figures of speculation.json.
 func (p Point) speculation(s selection) (Speculation, error) {
+	if p.Run.Baseline {
+		return p.baseline(s), nil
+	}
 	out := Speculation{
 		Schema: SchemaSpeculation, Point: p.Run.Point, Metric: p.Run.Metric, View: p.view(), LeftOut: s.leftOut(),
 		ByTurn: s.byTurn(), Turns: s.turnCounts(), Blocks: p.blockCounts(s),

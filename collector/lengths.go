@@ -30,12 +30,14 @@ type TurnLengths struct {
 // LengthRules are what a turn's lengths depend on besides its own Record.
 type LengthRules struct {
 	DraftLength    int  // k, the configured drafts a step; 0 where nobody said
+	Baseline       bool // the server does not speculate: no turn has lengths
 	BlocksReported bool // the server reports statistics blocks, so a whole answer without one lost it
 	IgnoreEOS      bool
 	DraftlessOnes  float64 // share of the steps of one token that had no drafts, from turns that have block and events
 }
 
 var (
+	errBaseline       = errors.New("a baseline has no acceptance")
 	errSeveralChoices = errors.New("the answer has several choices")
 	errNoStatistics   = errors.New("the answer has neither a statistics block nor token counts on its events; measure with continuous usage (--measure tokens)")
 )
@@ -45,6 +47,9 @@ var (
 // steps without drafts, which no histogram has: as many of the chunks of 1 as the
 // point's other turns say.
 func (rules LengthRules) ServerLengths(r *Record) (TurnLengths, error) {
+	if rules.Baseline {
+		return TurnLengths{}, errBaseline
+	}
 	if several(r) {
 		return TurnLengths{}, errSeveralChoices
 	}
@@ -76,6 +81,9 @@ func (rules LengthRules) ServerLengths(r *Record) (TurnLengths, error) {
 // one m+O replaced by m) are the events' counts, every event is one engine step
 // and the lengths are exact. Source: metric-parity 4.4.
 func (rules LengthRules) ClientLengths(r *Record) (TurnLengths, error) {
+	if rules.Baseline {
+		return TurnLengths{}, errBaseline
+	}
 	if several(r) {
 		return TurnLengths{}, errSeveralChoices
 	}

@@ -37,7 +37,7 @@ func (s *RuleSums) Add(r *Record) {
 // Rules are the rules of the Records that were added, which are those of run.
 func (s *RuleSums) Rules(run Run) LengthRules {
 	rules := LengthRules{
-		DraftLength: s.draftLength, BlocksReported: s.blocks && !run.NoSpecStats, IgnoreEOS: run.IgnoreEOS,
+		Baseline: run.Baseline, DraftLength: s.draftLength, BlocksReported: s.blocks && !run.NoSpecStats, IgnoreEOS: run.IgnoreEOS,
 		DraftlessOnes: share(s.draftless, s.ones),
 	}
 	if rules.DraftLength == 0 && run.After != nil {

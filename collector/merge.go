@@ -45,7 +45,7 @@ func sameShardPlan(a, b Run) error {
 		{"questions", a.Shard.Questions, b.Shard.Questions}, {"number of questions", len(a.Questions), len(b.Questions)},
 		{"temperature", a.Temperature, b.Temperature}, {"concurrency", a.Concurrency, b.Concurrency},
 		{"repeat", a.Repeat.Number(), b.Repeat.Number()}, {"warmup", a.Warmup, b.Warmup},
-		{"request rate", a.requestRate(), b.requestRate()}, {"baseline", a.Baseline, b.Baseline},
+		{"request rate", a.requestRate(), b.requestRate()}, {"arrivals", a.arrivals(), b.arrivals()}, {"baseline", a.Baseline, b.Baseline},
 		{"num_gpus", a.GPUs, b.GPUs}, {"measure", a.Measure, b.Measure}, {"acceptance", a.Acceptance, b.Acceptance},
 		{"postprocess", a.Postprocess, b.Postprocess}, {"ignore_eos", a.IgnoreEOS, b.IgnoreEOS},
 		{"no_spec_stats", a.NoSpecStats, b.NoSpecStats}, {"bootstrap_seed", a.Seed, b.Seed},
@@ -113,6 +113,7 @@ func MergeShards(points []Point) (Point, error) {
 	m.Run.Questions = mergedQuestions(points)
 	m.Run.Before, m.Run.After = mergedCounters(points)
 	m.Run.Configuration = mergedConfiguration(points)
+	m.Run.Schedule = mergedSchedule(points)
 	for _, p := range points {
 		m.Run.Shards = append(m.Run.Shards, *p.Run.Shard)
 		m.Records = append(m.Records, p.Records...)

@@ -95,6 +95,8 @@ func (p Point) results() (results, error) {
 	}
 	spec.CrossCheck = p.crossCheck(timing)
 	spec.Warnings = append(append(spec.Warnings, timing.Warnings...), spec.CrossCheck.warnings()...)
+	spec.OpenLoop = p.openLoop(s)
+	spec.Warnings = append(spec.Warnings, spec.OpenLoop.warnings()...)
 	convs := s.conversations(p, p.view())
 	r := results{summary: p.summary(s, spec, timing)}
 	var performance *Performance
@@ -103,8 +105,10 @@ func (p Point) results() (results, error) {
 		performance = new(p.performance(s, timing, p.steady(s, all)))
 		r.summary.Steady, r.summary.Goodput = &performance.Steady, performance.Goodput
 	}
-	if r.acceptance, err = Acceptance(p.Run.Metric, convs); err != nil {
-		return results{}, err
+	if !p.Run.Baseline {
+		if r.acceptance, err = Acceptance(p.Run.Metric, convs); err != nil {
+			return results{}, err
+		}
 	}
 	if r.files, err = p.ownFiles(s, convs, spec, performance, r.acceptance); err != nil {
 		return results{}, err
@@ -172,7 +176,7 @@ func (p Point) ownFiles(s selection, convs []Conversation, spec Speculation, per
 			return nil, fmt.Errorf("cannot write %s: %w", FilePerformance, err)
 		}
 	}
-	if p.Run.Metric == MetricSpecBench {
+	if p.Run.Metric == MetricSpecBench && acceptance != nil {
 		files[FileSpecBench] = AppendIndented(nil, acceptance)
 	}
 	if p.Run.Configuration != nil {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"time"
 )
@@ -62,6 +63,38 @@ func (r Run) requestRate() float64 {
 		return 0
 	}
 	return r.Schedule.Rate
+}
+
+// arrivals names how and from which seed the conversations arrive; "" in a closed loop.
+func (r Run) arrivals() string {
+	if r.Schedule == nil {
+		return ""
+	}
+	return fmt.Sprintf("%s, seed %d", r.Schedule.Arrivals, r.Schedule.Seed)
+}
+
+// mergedSchedule is the schedule of shards, each of which began it at its own
+// moment: that of the first, with each conversation at the moment of its shard.
+func mergedSchedule(points []Point) *Schedule {
+	var first time.Time
+	for _, p := range points {
+		if s := p.Run.Schedule; s != nil && !s.Start.IsZero() && (first.IsZero() || s.Start.Before(first)) {
+			first = s.Start
+		}
+	}
+	if first.IsZero() {
+		return points[0].Run.Schedule
+	}
+	merged := *points[0].Run.Schedule
+	merged.Start, merged.Offsets = first, slices.Clone(merged.Offsets)
+	for _, p := range points {
+		for i, q := range p.Run.Questions {
+			if at, known := p.Run.Schedule.Intended(i); known && !q.NotAsked && i < len(merged.Offsets) {
+				merged.Offsets[i] = at.Sub(first.Round(0))
+			}
+		}
+	}
+	return &merged
 }
 
 // intended returns when a turn was to begin, in seconds from epoch: in an open

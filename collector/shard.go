@@ -112,8 +112,12 @@ func (p Point) shardWarnings() []string {
 		for _, q := range p.Run.Questions {
 			asked += count(!q.NotAsked)
 		}
-		return []string{fmt.Sprintf("these are the figures of shard %s alone: %d of %d conversations, concurrency %d of %d; spectap collect merges the shards' records",
-			s.Name(), asked, len(p.Run.Questions), s.Concurrency, p.Run.Concurrency)}
+		load := fmt.Sprintf("concurrency %d of %d", s.Concurrency, p.Run.Concurrency)
+		if p.Run.Schedule != nil {
+			load = "its part of " + p.Run.Load()
+		}
+		return []string{fmt.Sprintf("these are the figures of shard %s alone: %d of %d conversations, %s; spectap collect merges the shards' records",
+			s.Name(), asked, len(p.Run.Questions), load)}
 	}
 	var list []string
 	if missing := p.Run.missingShards(); len(missing) > 0 {
@@ -127,8 +131,12 @@ func (p Point) shardWarnings() []string {
 		list = append(list, fmt.Sprintf("times come from the clocks of %d hosts: where these differ, Output TPS is off by as much as their shards seem shifted; TTFT, step times and acceptance are not touched", len(hosts)))
 	}
 	if all, any := together(p.shardWindows()); all.Seconds() < togetherLeast*any.Seconds() {
-		list = append(list, fmt.Sprintf("the shards ran at once for %.1f s of %.1f s: only then was the concurrency %d; start them together, one point a job",
-			all.Seconds(), any.Seconds(), p.Run.Concurrency))
+		load := "concurrency"
+		if p.Run.Schedule != nil {
+			load = "request rate"
+		}
+		list = append(list, fmt.Sprintf("the shards ran at once for %.1f s of %.1f s: only then was the %s %s; start them together, one point a job",
+			all.Seconds(), any.Seconds(), load, p.Run.Load()))
 	}
 	return list
 }

@@ -9,6 +9,8 @@ type Speculation struct {
 	Point  string `json:"point"`
 	Metric Metric `json:"metric"`
 	View   string `json:"acceptance_rate_view"` // which view acceptance_rate.json holds
+	// Baseline says that the server does not speculate: what is about acceptance is not in the file.
+	Baseline bool `json:"baseline,omitempty"`
 
 	Client     ViewAL  `json:"client_view"`
 	Server     ViewAL  `json:"server_view"`
@@ -26,6 +28,7 @@ type Speculation struct {
 
 	Intervals IntervalMethod `json:"intervals"` // of all intervals here
 
+	OpenLoop   *OpenLoop   `json:"open_loop,omitempty"`   // where conversations began at moments of their own
 	CrossCheck *CrossCheck `json:"cross_check,omitempty"` // where another client measured the same requests
 
 	LeftOut map[string]int `json:"left_out_by_reason"`

@@ -27,12 +27,12 @@ type Summary struct {
 	LeftOut       map[string]int `json:"left_out_by_reason,omitempty"` // requests and conversations that are in no figure
 	Incomplete    bool           `json:"incomplete"`                   // conversations were left out, or requests are of nobody's
 
-	View             string   `json:"acceptance_view"` // of acceptance_rate.json
-	AverageAL        float64  `json:"average_al"`      // as in acceptance_rate.json
-	ClientAL         float64  `json:"client_average_al"`
-	ClientALInterval Interval `json:"client_average_al_interval"`
-	ServerAL         float64  `json:"server_average_al"`
-	ServerALInterval Interval `json:"server_average_al_interval"`
+	View             string   `json:"acceptance_view,omitempty"` // of acceptance_rate.json; of a baseline there is none, nor the five members after it
+	AverageAL        float64  `json:"average_al,omitzero"`       // as in acceptance_rate.json
+	ClientAL         float64  `json:"client_average_al,omitzero"`
+	ClientALInterval Interval `json:"client_average_al_interval,omitzero"`
+	ServerAL         float64  `json:"server_average_al,omitzero"`
+	ServerALInterval Interval `json:"server_average_al_interval,omitzero"`
 
 	OutputTPS        float64 `json:"output_tokens_per_second"`
 	OutputTPSPerGPU  float64 `json:"output_tokens_per_second_per_gpu"`
@@ -40,8 +40,9 @@ type Summary struct {
 	TTFTMean         float64 `json:"ttft_mean_s"`                       // as in timing.json, from the moment the request was written upstream
 	TTFTP50          float64 `json:"ttft_p50_s"`
 
-	Steady  *Steady  `json:"steady_state,omitempty"` // nil where no answer was streamed
-	Goodput *Goodput `json:"goodput,omitempty"`      // nil without an SLO
+	Steady   *Steady   `json:"steady_state,omitempty"` // nil where no answer was streamed
+	Goodput  *Goodput  `json:"goodput,omitempty"`      // nil without an SLO
+	OpenLoop *OpenLoop `json:"open_loop,omitempty"`
 
 	BlocksCame     int      `json:"blocks_came"`
 	BlocksExpected int      `json:"blocks_expected"` // 0 where the server was swept without them
@@ -64,7 +65,7 @@ func (p Point) summary(s selection, spec Speculation, t TimingResult) Summary {
 		ServerAL: spec.Server.AverageAL, ServerALInterval: spec.Server.interval(),
 		OutputTPS: t.OutputTPS, OutputTPSPerGPU: t.OutputTPSPerGPU,
 		BlocksCame: spec.Blocks.Came, BlocksExpected: spec.Blocks.Expected,
-		Audit: spec.Audit.Verdict, Warnings: spec.Warnings,
+		OpenLoop: spec.OpenLoop, Audit: spec.Audit.Verdict, Warnings: spec.Warnings,
 	}
 	if spec.View == ViewServer {
 		row.AverageAL = spec.Server.AverageAL

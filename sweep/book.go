@@ -61,6 +61,7 @@ type bookPlan struct {
 	Measure       string           `json:"measure"`
 	Acceptance    string           `json:"acceptance"`
 	NoSpecStats   bool             `json:"no_spec_stats"`
+	Baseline      bool             `json:"baseline,omitempty"`
 	Driver        string           `json:"driver"`                  // "builtin", or another program and its version
 	Arrivals      string           `json:"arrivals,omitempty"`      // of an open loop
 	ArrivalsSeed  *int64           `json:"arrivals_seed,omitempty"` // of its first run
@@ -133,7 +134,7 @@ func (p *Plan) bookPlan() bookPlan {
 		Dataset: p.Dataset, DatasetPath: p.datasetPath, Metric: p.Metric, Questions: p.questionsHash, Select: cfg.Select,
 		Conversations: p.Conversations(), Requests: p.Turns(), TopP: p.TopP, TopK: p.TopK, ChatArgs: p.params.template,
 		OutputLength: cfg.OutputLength, GPUs: cfg.GPUs, Postprocess: cfg.Postprocess, IgnoreEOS: cfg.IgnoreEOS,
-		Completions: cfg.Completions, Measure: cfg.Measure, Acceptance: cfg.Acceptance, NoSpecStats: cfg.NoSpecStats,
+		Completions: cfg.Completions, Measure: cfg.Measure, Acceptance: cfg.Acceptance, NoSpecStats: cfg.NoSpecStats || cfg.Baseline, Baseline: cfg.Baseline,
 		IncludeStop: cfg.IncludeStop, SamplingSeed: cfg.SamplingSeed, BootstrapSeed: cfg.Seed, Warmup: cfg.Warmup, SLO: p.SLO,
 	}
 	if cfg.Repeats > 1 {
@@ -256,7 +257,8 @@ func (b *book) csv() []byte {
 		"output_tokens_per_second_per_gpu", "decode_tokens_per_second_per_user", "ttft_mean_s", "ttft_p50_s",
 		"blocks_came", "blocks_expected", "audit", "repeat", "request_rate", "mean_in_flight", "steady_seconds", "steady_output_tokens_per_second",
 		"steady_output_tokens_per_second_low", "steady_output_tokens_per_second_high", "steady_too_short",
-		"share_within_slo", "share_within_slo_low", "share_within_slo_high", "slo_verdict"}) // a buffer takes all
+		"share_within_slo", "share_within_slo_low", "share_within_slo_high", "slo_verdict",
+		"finished_conversations_per_second", "schedule_error_p99_s", "ttft_from_intended_p50_s", "e2e_from_intended_p50_s"}) // a buffer takes all
 	for _, r := range b.rows {
 		f := func(v float64) string {
 			if r.State == stateFailed {
@@ -265,11 +267,20 @@ func (b *book) csv() []byte {
 			return strconv.FormatFloat(v, 'g', -1, 64)
 		}
 		_ = w.Write(append([]string{r.Run, r.Point, r.State, shortest(r.Temperature), positive(float64(r.Concurrency)), strconv.Itoa(r.Conversations),
-			strconv.Itoa(r.Requests), strconv.Itoa(r.Failed), f(r.AverageAL), r.View, f(r.ClientAL), f(r.ServerAL), f(r.OutputTPS),
-			f(r.OutputTPSPerGPU), f(r.DecodeTPSPerUser), f(r.TTFTMean), f(r.TTFTP50), strconv.Itoa(r.BlocksCame), strconv.Itoa(r.BlocksExpected), r.Audit, strconv.Itoa(r.Repeat.Number()), positive(r.RequestRate)}, loadCells(r.Summary)...))
+			strconv.Itoa(r.Requests), strconv.Itoa(r.Failed), positive(r.AverageAL), r.View, positive(r.ClientAL), positive(r.ServerAL), f(r.OutputTPS),
+			f(r.OutputTPSPerGPU), f(r.DecodeTPSPerUser), f(r.TTFTMean), f(r.TTFTP50), strconv.Itoa(r.BlocksCame), strconv.Itoa(r.BlocksExpected), r.Audit, strconv.Itoa(r.Repeat.Number()), positive(r.RequestRate)}, slices.Concat(loadCells(r.Summary), openLoopCells(r.Summary))...))
 	}
 	w.Flush()
 	return buf.Bytes()
+}
+
+// openLoopCells are the cells that only the points of an open loop fill.
+func openLoopCells(s collector.Summary) []string {
+	if s.OpenLoop == nil {
+		return []string{"", "", "", ""}
+	}
+	f := func(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
+	return []string{f(s.OpenLoop.Finished), f(s.OpenLoop.ScheduleError.P99), f(s.OpenLoop.TTFT.P50), f(s.OpenLoop.E2E.P50)}
 }
 
 // positive is a number, or nothing where it does not apply.

@@ -88,9 +88,12 @@ func (c configuration) plan(r collector.Run) bookPlan {
 		Dataset: r.Dataset, DatasetPath: cmp.Or(c.text("mtbench"), c.text("specbench"), c.text("dataset_path")), Metric: r.Metric,
 		Select: c.text("select"), Conversations: len(r.Questions), TopP: c.number("top_p"), TopK: int(c.number("top_k")),
 		OutputLength: int(c.number("output_length")), GPUs: r.GPUs, Postprocess: r.Postprocess, IgnoreEOS: r.IgnoreEOS,
-		Completions: c.is("completions"), Measure: r.Measure, Acceptance: r.Acceptance, NoSpecStats: r.NoSpecStats,
+		Completions: c.is("completions"), Measure: r.Measure, Acceptance: r.Acceptance, NoSpecStats: r.NoSpecStats, Baseline: r.Baseline,
 		Driver: c.text("driver"), CacheSalt: c.is("cache_salt"), IncludeStop: c.is("include_stop_str_in_output"),
 		Warmup: r.Warmup, BootstrapSeed: r.Seed, SLO: r.SLO,
+	}
+	if r.Schedule != nil {
+		p.Arrivals, p.ArrivalsSeed = r.Schedule.Arrivals, &r.Schedule.Seed
 	}
 	if len(r.Shards) > 0 {
 		p.Questions = r.Shards[0].Questions

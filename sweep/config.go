@@ -78,6 +78,7 @@ type Config struct {
 	Measure     string // "tokens" or "usage"; "": tokens
 	Acceptance  string // "client" or "server"; "": client
 	NoSpecStats bool   // the server reports no per-request statistics
+	Baseline    bool   // the server does not speculate: times alone are measured
 	KeepTexts   bool   // keep prompts and replies in records.jsonl
 	Seed        int64  // of the resamples behind the intervals
 
@@ -187,10 +188,11 @@ func (c Config) check() []error {
 	if c.StallTimeout < 0 {
 		add("cannot use --stall_timeout %v: want 0 (no limit) or more", c.StallTimeout)
 	}
-	if c.NoSpecStats && c.Measure == "usage" {
+	errs = append(errs, c.checkBaseline()...)
+	if c.NoSpecStats && !c.Baseline && c.Measure == "usage" {
 		add("--no_spec_stats needs token counts on every event: leave --measure at tokens")
 	}
-	if c.NoSpecStats && c.Acceptance == "server" {
+	if c.NoSpecStats && !c.Baseline && c.Acceptance == "server" {
 		add("--acceptance server needs the server's histogram: leave it at client with --no_spec_stats")
 	}
 	return errs

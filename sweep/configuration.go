@@ -130,7 +130,10 @@ func (s *Sweep) extra(srv server, t template) collector.Object {
 	o.Set("top_p", t.topP)
 	o.Set("top_k", t.topK)
 	o.Set("conversations", len(s.Plan.Questions))
-	o.Set("per_request_statistics", !cfg.NoSpecStats)
+	o.Set("per_request_statistics", !cfg.NoSpecStats && !cfg.Baseline)
+	if cfg.Baseline {
+		o.Set("baseline", true)
+	}
 	o.Set("include_stop_str_in_output", cfg.IncludeStop)
 	o.Set("cache_salt", t.cacheSalt != "")
 	if cfg.Warmup > 0 {

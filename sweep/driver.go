@@ -15,6 +15,7 @@ import (
 // asked is one request that ended.
 type asked struct {
 	id     string
+	times  bool              // a baseline: times and the reply's tokens are enough
 	rec    *collector.Record // nil: it was never recorded
 	status int               // 0: no answer
 	head   []byte            // the start of an answer with an error status
@@ -24,7 +25,7 @@ type asked struct {
 // ask sends one request and reads its answer to the end. The Record is there
 // by then: the proxy emits it before the answer ends.
 func (s *Sweep) ask(ctx context.Context, t template, labels collector.Labels, id string, history []message) asked {
-	a := asked{id: id}
+	a := asked{id: id, times: s.Plan.Config.Baseline}
 	body, err := t.body(history)
 	if err != nil {
 		a.err = err
@@ -82,8 +83,7 @@ func (s *Sweep) take(ctx context.Context, id string, clean bool) *collector.Reco
 	return rec
 }
 
-// failure says why a request cannot be counted; nil where it can. noStats:
-// the point is measured from token counts alone.
+// failure says why a request cannot be counted; nil where it can.
 func (a asked) failure() error {
 	switch {
 	case a.rec == nil && a.err != nil:
@@ -101,7 +101,9 @@ func (a asked) failure() error {
 		return fmt.Errorf("the answer broke off: %w", a.err)
 	case a.rec.Finish == "":
 		return errors.New("the answer has no finish reason")
-	case !hasHistogram(a.rec) && !hasCounts(a.rec):
+	case a.times && a.rec.Usage == nil && !hasCounts(a.rec):
+		return errors.New("the server did not say how many tokens it made (usage)")
+	case !a.times && !hasHistogram(a.rec) && !hasCounts(a.rec):
 		return fmt.Errorf("neither statistics (%s) nor token counts on its events came; measure with --measure tokens", missing(a.rec))
 	}
 	return nil

@@ -171,7 +171,7 @@ func (s *Sweep) template(srv server, point PlannedPoint) template {
 		topP: s.Plan.TopP, topK: s.Plan.TopK, maxTokens: cfg.OutputLength,
 		chatArgs: s.Plan.params.template, seed: cfg.seedOf(point), completions: cfg.Completions,
 		ignoreEOS: cfg.IgnoreEOS, includeStop: cfg.IncludeStop,
-		countEvents: cfg.Measure == "tokens", insist: cfg.NoSpecStats,
+		countEvents: cfg.Measure == "tokens", insist: cfg.NoSpecStats && !cfg.Baseline,
 	}
 	if !cfg.NoCacheSalt && srv.engine == engineVLLM {
 		t.cacheSalt = randomHex(16)
@@ -186,7 +186,7 @@ func (s *Sweep) describe(srv server, point PlannedPoint) collector.Run {
 		ID: s.runID, Point: point.Name, Dataset: s.Plan.Dataset, Metric: s.Plan.Metric, Questions: s.Plan.Questions,
 		GPUs: cfg.GPUs, Temperature: point.Temperature, Concurrency: point.Concurrency, Repeat: point.Repeat, Schedule: s.schedule(point),
 		Acceptance: cfg.Acceptance, Measure: cfg.Measure, Postprocess: cfg.Postprocess,
-		IgnoreEOS: cfg.IgnoreEOS, NoSpecStats: cfg.NoSpecStats, Seed: cfg.Seed, SLO: s.Plan.SLO,
+		IgnoreEOS: cfg.IgnoreEOS, NoSpecStats: cfg.NoSpecStats || cfg.Baseline, Baseline: cfg.Baseline, Seed: cfg.Seed, SLO: s.Plan.SLO,
 		Model: srv.model, Engine: srv.engine, EngineVersion: srv.version, Shard: s.shardOf(point), Warmup: cfg.Warmup,
 	}
 }

@@ -20,7 +20,7 @@ var preflightPrompts = [...]string{
 
 // preflight asks up to three short requests and looks for what the sweep needs:
 // per-request statistics, whose block a server may lose by chance, or with
-// NoSpecStats token counts on every event. It returns the counters before the
+// NoSpecStats token counts on every event, of a baseline no speculation. It returns the counters before the
 // requests, and the requests it made. It learns an unknown engine from the
 // first answer.
 func (s *Sweep) preflight(ctx context.Context, srv *server) (before, error) {
@@ -36,6 +36,9 @@ func (s *Sweep) preflight(ctx context.Context, srv *server) (before, error) {
 		if srv.engine == "" && rec.Engine != "" {
 			srv.engine = rec.Engine
 			srv.version = s.engineVersion(ctx, srv.engine)
+		}
+		if s.Plan.Config.Baseline {
+			return b, s.checkBaseline(b, rec)
 		}
 		if s.Plan.Config.NoSpecStats && countsEvents(rec) || !s.Plan.Config.NoSpecStats && hasHistogram(rec) {
 			return b, nil

@@ -5,6 +5,8 @@ import (
 	"io"
 	"sync"
 	"time"
+
+	"spectap/collector"
 )
 
 // plainEvery is how often a line is printed where there is no terminal.
@@ -149,7 +151,15 @@ func (p *progress) pointDone(r pointResult) {
 		p.print(fmt.Sprintf("%s  failed after %v: %s", r.point.Name, took, r.failed.Reason), false)
 		return
 	}
-	p.print(fmt.Sprintf("%s  done in %v: Average_AL %.3f, %.1f tok/s", r.point.Name, took, r.summary.AverageAL, r.summary.OutputTPS), false)
+	p.print(fmt.Sprintf("%s  done in %v: %s%.1f tok/s", r.point.Name, took, averageText(r.summary), r.summary.OutputTPS), false)
+}
+
+// averageText is the acceptance length for a line; "" of a baseline.
+func averageText(s collector.Summary) string {
+	if s.Baseline {
+		return ""
+	}
+	return fmt.Sprintf("Average_AL %.3f, ", s.AverageAL)
 }
 
 // note prints a line of its own.

@@ -279,6 +279,7 @@ func TestResumeComparesEverySetting(t *testing.T) {
 		"Measure":       {func(c *Config) { c.Measure = "usage" }, `measure: was "tokens", is "usage"`},
 		"Acceptance":    {func(c *Config) { c.Acceptance = "server" }, `acceptance: was "client", is "server"`},
 		"NoSpecStats":   {func(c *Config) { c.NoSpecStats = true }, "no_spec_stats: was not set, is true"},
+		"Baseline":      {func(c *Config) { c.Baseline = true }, "baseline: was not set, is true"},
 		"Seed":          {func(c *Config) { c.Seed = 3 }, "bootstrap_seed: was 0, is 3"},
 		"SLO":           {func(c *Config) { c.SLO = []string{"ttft=200ms"} }, `slo: was not set, is { "ttft_s": 0.2, "share": 0.95 }`},
 		"SLOShare":      {func(c *Config) { c.SLO, c.SLOShare = []string{"ttft=200ms"}, 0.9 }, `slo: was not set, is { "ttft_s": 0.2, "share": 0.9 }`},

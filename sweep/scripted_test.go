@@ -63,7 +63,8 @@ type scripted struct {
 	version   string // ""; 0.32.0
 	positions int    // of a draft; 0: 5
 	noMetrics bool
-	lag       int // readings of /metrics for which the last request is not counted
+	noDrafts  bool // /metrics has nothing of speculation
+	lag       int  // readings of /metrics for which the last request is not counted
 	server    *httptest.Server
 }
 
@@ -110,9 +111,12 @@ func (s *scripted) metrics(w io.Writer) {
 	if s.lag > 0 {
 		s.lag, n = s.lag-1, max(n-1, 0)
 	}
-	fmt.Fprintf(w, "vllm:request_success_total{finished_reason=\"stop\"} %d\nvllm:spec_decode_num_drafts_total %d\n", n, n)
-	for i := range cmp.Or(s.positions, 5) {
-		fmt.Fprintf(w, "vllm:spec_decode_num_accepted_tokens_per_pos_total{position=\"%d\"} 0\n", i)
+	fmt.Fprintf(w, "vllm:request_success_total{finished_reason=\"stop\"} %d\n", n)
+	if !s.noDrafts {
+		fmt.Fprintf(w, "vllm:spec_decode_num_drafts_total %d\n", n)
+		for i := range cmp.Or(s.positions, 5) {
+			fmt.Fprintf(w, "vllm:spec_decode_num_accepted_tokens_per_pos_total{position=\"%d\"} 0\n", i)
+		}
 	}
 	fmt.Fprintf(w, "vllm:cache_config_info{%s} 1.0\n", cmp.Or(s.cache, `block_size="16",kv_cache_size_tokens="46592"`))
 }

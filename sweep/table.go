@@ -102,6 +102,9 @@ func (r Result) repeated() bool {
 // notes are the lines below the table.
 func notes(w io.Writer, res Result) {
 	for _, s := range res.Summaries {
+		if o := s.OpenLoop; o != nil {
+			fmt.Fprintf(w, "%s: %s\n", s.Point, openLoopText(o))
+		}
 		for _, warning := range s.Warnings {
 			if showsBoth(s) && warning == s.ViewsWarning() {
 				continue // the row has both values
@@ -126,12 +129,23 @@ func notes(w io.Writer, res Result) {
 	}
 }
 
+// openLoopText is what the table has no column for.
+func openLoopText(o *collector.OpenLoop) string {
+	return fmt.Sprintf("from the intended moment TTFT %s ms, request %s ms (p50 / p90); of %g conversations/s %.1f began and %.1f ended; schedule error p99 %.1f ms",
+		halves(o.TTFT), halves(o.E2E), o.Rate, o.Begun, o.Finished, o.ScheduleError.P99*1e3)
+}
+
+func halves(f collector.FromIntended) string { return fmt.Sprintf("%.1f / %.1f", f.P50*1e3, f.P90*1e3) }
+
 // showsBoth tells whether the row shows both views of AL. Without blocks there
 // is only one.
 func showsBoth(s collector.Summary) bool { return s.BlocksCame > 0 && s.ViewsWarning() != "" }
 
 // averageAL shows the other view too where it differs by more than 0.01.
 func averageAL(s collector.Summary) string {
+	if s.Baseline {
+		return "baseline"
+	}
 	value := fmt.Sprintf("%.3f", s.AverageAL)
 	if !showsBoth(s) {
 		return value

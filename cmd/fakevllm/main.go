@@ -61,6 +61,7 @@ func parse(args []string, errw io.Writer) (*options, error) {
 	fs.DurationVar(&o.cfg.Step, "step", 4*time.Millisecond, "time of a decode step")
 	fs.DurationVar(&o.cfg.StepPerRequest, "step_per_request", 100*time.Microsecond, "more for each other running request")
 	fs.IntVar(&o.cfg.StreamInterval, "stream_interval", 1, "tokens that pile up before an event")
+	fs.BoolVar(&o.cfg.NoSpec, "no_spec", false, "no speculative decoding: a token a step, no statistics, no counters of drafts")
 	fs.BoolVar(&o.cfg.NoSpecStats, "no_spec_stats", false, "report no per-request statistics")
 	fs.StringVar(&o.cfg.TracesEndpoint, "otlp_traces_endpoint", "", "OTLP/HTTP collector that gets a span of every finished sequence, as JSON: the whole `URL`, as http://127.0.0.1:4318/v1/traces")
 	fs.StringVar(&o.cfg.ServiceName, "otlp_service_name", cmp.Or(os.Getenv("OTEL_SERVICE_NAME"), "vllm"), "service.name of the spans; $OTEL_SERVICE_NAME where it is set")

@@ -148,7 +148,11 @@ func chooseView(run *collector.Run, acceptance string) error {
 }
 
 func (p program) tellPoint(run collector.Run, s collector.Summary, responses bool, dir string) {
-	fmt.Fprintf(p.stdout, "%s: %d conversations%s, Average_AL %.4f, written to %s\n", s.Point, s.Conversations, mergedFrom(run), s.AverageAL, dir)
+	figure := fmt.Sprintf("Average_AL %.4f", s.AverageAL)
+	if s.Baseline {
+		figure = fmt.Sprintf("%.1f output tokens/s", s.OutputTPS)
+	}
+	fmt.Fprintf(p.stdout, "%s: %d conversations%s, %s, written to %s\n", s.Point, s.Conversations, mergedFrom(run), figure, dir)
 	if !responses {
 		fmt.Fprintf(p.stdout, "without %s: the records hold no texts (--keep_texts of the command that made them)\n", collector.ResponsesFile(run.Metric))
 	}

@@ -19,6 +19,7 @@ type launchConfig struct {
 	ServerCmd      string        `env:"SPECTAP_SERVER_CMD" envDefault:"vllm serve" unit:"command" help:"what is started, as a shell would split it (nothing is expanded); model and arguments follow. With {port} in it, it is any server's command line: a free port is filled in and nothing is added"`
 	StartupTimeout time.Duration `env:"SPECTAP_STARTUP_TIMEOUT" envDefault:"10m" unit:"duration" help:"how long the server may take until it answers /health; VLLM_STARTUP_TIMEOUT, in seconds, is taken too"`
 	StopGrace      time.Duration `env:"SPECTAP_STOP_GRACE" envDefault:"20s" unit:"duration" help:"how long the server has to end after SIGTERM, before SIGKILL ends its process group; one that is not ready yet has 5s at most"`
+	Baseline       bool          `env:"SPECTAP_BASELINE" envDefault:"false" unit:"true or false" help:"start the server without its speculative arguments and measure times alone, into the folder baseline of --save_dir; spectap compare D/baseline D then tells the speed-up"`
 }
 
 // startupVar is the launcher scripts' own name of the startup timeout, in seconds.
@@ -43,7 +44,8 @@ func (p program) launchCommand() *cobra.Command {
 runs spectap sweep with the arguments after --, and stops it. The model is the
 first argument or HF_MODEL_CKPT. Added to the arguments where they leave it out:
 --per-request-spec-decode-metrics summary (with a speculative config only) and a
-free --port on loopback. The last line of stdout is <REPORT>PASS: ...</REPORT>
+free --port on loopback. --baseline takes the speculative ones out, for a second
+run to compare with. The last line of stdout is <REPORT>PASS: ...</REPORT>
 or <REPORT>FAIL: ...</REPORT>. Flags of launch itself come first:`,
 		DisableFlagParsing: true, // most are not ours
 	}
@@ -109,6 +111,7 @@ type launch struct {
 	plan     *sweep.Plan
 	logLevel string
 	secrets  []string // that may not be shown
+	taken    []string // out of the server's arguments, for a baseline
 
 	startingGrace time.Duration
 }
@@ -118,6 +121,9 @@ func (l *launch) run(ctx context.Context) (done string, err error) {
 	command := joinWords(redactWords(l.serving.argv))
 	if l.plan.Config.DryRun {
 		fmt.Fprintf(l.p.stdout, "start        %s\n", command)
+		if l.cfg.Baseline {
+			fmt.Fprintln(l.p.stdout, l.takenText())
+		}
 		return "nothing was started (--dry_run)", l.plan.Describe(l.p.stdout)
 	}
 	if err := l.serving.checkFree(); err != nil {
@@ -125,6 +131,9 @@ func (l *launch) run(ctx context.Context) (done string, err error) {
 	}
 	if l.serving.note != "" {
 		l.say("%s", l.serving.note)
+	}
+	if l.cfg.Baseline {
+		l.say("%s", l.takenText())
 	}
 	l.say("starting %s", command)
 	start := time.Now()
@@ -150,6 +159,9 @@ func (l *launch) say(format string, args ...any) {
 
 // notStarted explains why a server did not become ready.
 func (l *launch) notStarted(ctx context.Context, s *server, err error) error {
+	if s.hasEnded() {
+		interruptedSoon(ctx, signalledWithin)
+	}
 	if ctx.Err() != nil {
 		return exitError{exitInterrupted, errors.New("interrupted before the server was ready")}
 	}
@@ -189,8 +201,13 @@ func (l *launch) sweep(ctx context.Context, s *server) (done string, err error) 
 	l.plan.Config.Gone = s.gone
 	result, err := l.p.runPlan(bounded, l.plan, newLogger(l.p.stderr, l.logLevel, ""))
 	code := sweep.ExitCode(result, err)
-	if gone := s.gone(); gone != nil && ctx.Err() == nil {
-		return "", exitError{exitFailed, l.withTail(s, fmt.Errorf("%w during the sweep", gone))}
+	if gone := s.gone(); gone != nil {
+		if !interruptedSoon(ctx, signalledWithin) {
+			return "", exitError{exitFailed, l.withTail(s, fmt.Errorf("%w during the sweep", gone))}
+		}
+		if code != exitInterrupted { // the server was faster than we
+			return "", exitError{exitInterrupted, fmt.Errorf("interrupted: %w", gone)}
+		}
 	}
 	complete := fmt.Sprintf("%d of %d points complete in %s", len(result.Summaries), len(l.plan.Points), l.plan.Config.SaveDir)
 	switch {
@@ -200,6 +217,21 @@ func (l *launch) sweep(ctx context.Context, s *server) (done string, err error) 
 		err = errors.New(complete)
 	}
 	return "", exitError{code, err}
+}
+
+// signalledWithin is how long a signal may take to reach us that ended the server
+// already: Slurm, and a shell in a terminal, send it to all processes of a job, one
+// after another.
+const signalledWithin = 500 * time.Millisecond
+
+// interruptedSoon tells whether ctx ended, or does so within a time.
+func interruptedSoon(ctx context.Context, within time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return true
+	case <-time.After(within):
+		return ctx.Err() != nil
+	}
 }
 
 // stop ends the server's process group and tells how that went.

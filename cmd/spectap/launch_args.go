@@ -31,7 +31,7 @@ func splitLaunch(args []string, own *pflag.FlagSet) (launchArgs, error) {
 			break
 		}
 		n := 1
-		if !strings.Contains(a.server[0], "=") {
+		if !strings.Contains(a.server[0], "=") && own.Lookup(flag).NoOptDefVal == "" {
 			n = 2
 		}
 		if len(a.server) < n {
@@ -41,7 +41,11 @@ func splitLaunch(args []string, own *pflag.FlagSet) (launchArgs, error) {
 	}
 	for _, arg := range a.server {
 		if flag := ownFlag(arg, own); flag != "" {
-			return a, fmt.Errorf("cannot use --%s behind the server's arguments: put it before all of them, as in spectap launch --%s VALUE MODEL", flag, flag)
+			example := "--" + flag + " VALUE"
+			if own.Lookup(flag).NoOptDefVal != "" {
+				example = "--" + flag
+			}
+			return a, fmt.Errorf("cannot use --%s behind the server's arguments: put it before all of them, as in spectap launch %s MODEL", flag, example)
 		}
 	}
 	return a, nil

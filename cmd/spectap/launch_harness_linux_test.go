@@ -146,6 +146,7 @@ func serveStandIn(mode, dir, address string) {
 	if os.Getenv("STAND_IN_SLOW") != "" {
 		cfg.Step = 20 * time.Millisecond
 	}
+	cfg.NoSpec = os.Getenv("STAND_IN_HONEST") != "" && !parseOptions(flag.Args()).speculates()
 	engine, err := fakevllm.New(cfg)
 	if err != nil {
 		panic(err)

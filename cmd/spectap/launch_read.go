@@ -33,7 +33,9 @@ func (p program) readLaunch(own *pflag.FlagSet, args []string) (*launch, error) 
 	words, err := splitWords(l.cfg.ServerCmd)
 	if err != nil {
 		errs = append(errs, fmt.Errorf("cannot use --server_cmd %q: %w", l.cfg.ServerCmd, err))
-	} else if l.serving, err = newServing(words, cut.server, p.env, !cfg.NoSpecStats); err != nil {
+	} else if words, cut.server, err = l.forBaseline(words, cut.server, &cfg); err != nil {
+		errs = append(errs, err)
+	} else if l.serving, err = newServing(words, cut.server, p.env, !cfg.NoSpecStats && !cfg.Baseline); err != nil {
 		errs = append(errs, err)
 	} else if err := l.join(&cfg, flags); err != nil {
 		errs = append(errs, err)

@@ -93,6 +93,7 @@ func (f *sweepFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&c.Measure, "measure", "tokens", "what the requests ask the server for: usage (final event) or tokens (also counts on every event)")
 	flags.StringVar(&c.Acceptance, "acceptance", "client", "what acceptance_rate.json holds: client (what specdec_bench counts) or server (the server's histogram)")
 	flags.BoolVar(&c.NoSpecStats, "no_spec_stats", false, "the server reports no per-request statistics: count the tokens of its events")
+	flags.BoolVar(&c.Baseline, "baseline", false, "the server does not speculate: measure times alone, to compare with")
 	flags.BoolVar(&c.NoCacheSalt, "no_cache_salt", false, "send no cache_salt: points share the server's prefix cache")
 	flags.BoolVar(&c.IncludeStop, "include_stop_str_in_output", false, "send include_stop_str_in_output: true (the README names what it changes)")
 	flags.BoolVar(&c.KeepTexts, "keep_texts", false, "keep prompts and replies in records.jsonl, so that collect can write the responses file")

@@ -43,6 +43,7 @@ type Config struct {
 	StreamInterval           int           // tokens that pile up before an event; 0 or 1: every step
 
 	NoSpecStats bool      // no per-request statistics, as before vLLM 0.29
+	NoSpec      bool      // no speculative decoding at all: a token a step, no statistics, no counters of drafts
 	Fault       string    // a scripted fault for every request, or "name@n/m" for every m-th
 	Truth       io.Writer // truth.jsonl; one Write a line
 
@@ -74,6 +75,9 @@ func New(cfg Config) (*Engine, error) {
 	cfg.DraftLength = cmp.Or(cfg.DraftLength, 5)
 	if len(cfg.Acceptance) == 0 {
 		cfg.Acceptance = []float64{0.8, 0.7, 0.65, 0.6, 0.55}
+	}
+	if cfg.NoSpec {
+		cfg.NoSpecStats, cfg.Draftless = true, 1
 	}
 	if cfg.Truth == nil {
 		cfg.Truth = io.Discard
@@ -250,12 +254,17 @@ func (e *Engine) metrics() string {
 	}
 	accepted := 0
 	for i, n := range c.perPos {
+		if e.cfg.NoSpec {
+			break
+		}
 		accepted += n
 		add("spec_decode_num_accepted_tokens_per_pos_total", "counter", fmt.Sprintf(`,position="%d"`, i), n)
 	}
-	add("spec_decode_num_accepted_tokens_total", "counter", "", accepted)
-	add("spec_decode_num_drafts_total", "counter", "", c.drafts)
-	add("spec_decode_num_draft_tokens_total", "counter", "", c.drafts*e.cfg.DraftLength)
+	if !e.cfg.NoSpec {
+		add("spec_decode_num_accepted_tokens_total", "counter", "", accepted)
+		add("spec_decode_num_drafts_total", "counter", "", c.drafts)
+		add("spec_decode_num_draft_tokens_total", "counter", "", c.drafts*e.cfg.DraftLength)
+	}
 	add("generation_tokens_total", "counter", "", c.generated)
 	add("prompt_tokens_total", "counter", "", c.prompt)
 	add("prefix_cache_queries_total", "counter", "", c.prompt)
