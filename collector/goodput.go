@@ -193,6 +193,7 @@ func SLOAnswers(rows []Summary) []SLOAnswer {
 // sloAnswer finds the largest load that met the SLO. A lighter one that did not is named.
 func sloAnswer(temperature float64, rows []Summary) SLOAnswer {
 	slices.SortStableFunc(rows, func(a, b Summary) int { return cmp.Compare(a.load(), b.load()) })
+	rows = oneALoad(rows)
 	answer := SLOAnswer{Temperature: temperature}
 	slo := rows[0].Goodput.SLO
 	best := -1
@@ -219,6 +220,21 @@ func sloAnswer(temperature float64, rows []Summary) SLOAnswer {
 		}
 	}
 	return answer
+}
+
+// oneALoad keeps one row of each load: a run that did not meet the SLO, where there is one.
+func oneALoad(rows []Summary) []Summary {
+	var kept []Summary
+	for _, r := range rows {
+		if n := len(kept); n > 0 && kept[n-1].load() == r.load() {
+			if r.Goodput.Verdict != SLOMet {
+				kept[n-1] = r
+			}
+			continue
+		}
+		kept = append(kept, r)
+	}
+	return kept
 }
 
 // load orders the points of one temperature.

@@ -21,6 +21,7 @@ type book struct {
 	dir  string
 	head bookHead
 	rows []bookRow
+	pool pool
 }
 
 // bookHead is sweep.json without its rows.
@@ -225,9 +226,10 @@ func (b *book) put(row bookRow) {
 func (b *book) write() error {
 	text, err := json.MarshalIndent(struct {
 		bookHead
-		Points []bookRow             `json:"points"`
-		SLO    []collector.SLOAnswer `json:"slo_answers,omitempty"`
-	}{b.head, append([]bookRow{}, b.rows...), collector.SLOAnswers(b.summaries())}, "", "  ")
+		Points  []bookRow             `json:"points"`
+		Repeats []collector.Repeats   `json:"repeats,omitempty"` // of the points that ran more than once
+		SLO     []collector.SLOAnswer `json:"slo_answers,omitempty"`
+	}{b.head, append([]bookRow{}, b.rows...), b.repeats(), collector.SLOAnswers(b.summaries())}, "", "  ")
 	if err != nil {
 		return fmt.Errorf("cannot make sweep.json: %w", err)
 	}
@@ -235,6 +237,12 @@ func (b *book) write() error {
 		return err
 	}
 	return writeWhole(filepath.Join(b.dir, "summary.csv"), b.csv())
+}
+
+// repeats sums up the runs of the points that ran more than once.
+func (b *book) repeats() []collector.Repeats {
+	b.pool.dir = b.dir
+	return b.pool.repeats(b.rows)
 }
 
 // summaries are those of the points that did not fail.

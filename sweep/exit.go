@@ -18,6 +18,7 @@ var (
 type Result struct {
 	Dir       string
 	Summaries []collector.Summary // of the complete points, in their order
+	Repeats   []collector.Repeats // of the points that ran more than once
 	Failed    []FailedPoint
 	NotRun    []string // names of the points that were not run, or not to their end
 	Warnings  []string

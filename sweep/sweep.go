@@ -67,6 +67,7 @@ func (s *Sweep) Run(ctx context.Context) (Result, error) {
 	defer stop()
 	err := s.runLocked(ctx, &result)
 	result.inOrder(s.Plan.Points)
+	result.pool()
 	result.Warnings = s.Plan.Warnings // the driver may have added some
 	if errors.Is(err, context.Canceled) {
 		err = interrupted{err}
@@ -208,6 +209,15 @@ func (r *Result) add(done pointResult) {
 		return
 	}
 	r.Summaries = append(r.Summaries, done.summary)
+}
+
+// pool sums up the runs of the points that ran more than once.
+func (r *Result) pool() {
+	var rows []bookRow
+	for _, s := range r.Summaries {
+		rows = append(rows, bookRow{State: stateComplete, Folder: s.Point, Summary: s})
+	}
+	r.Repeats = (&pool{dir: r.Dir}).repeats(rows)
 }
 
 // inOrder puts the complete points into the plan's order, those that were kept and

@@ -46,13 +46,11 @@ func columns(rows []collector.Summary) []column {
 }
 
 // Table prints the points of a sweep: complete ones, failed ones, and the names
-// of those that were not run; then the warnings. Several runs of a point stand side
-// by side and are numbered.
+// of those that were not run; then the warnings. Several runs of a point are one line.
 func Table(w io.Writer, res Result) {
-	res.Summaries = byPoint(res.Summaries, func(s collector.Summary) (string, collector.Repeat) { return s.Point, s.Repeat })
-	row := func(r collector.Repeat, cells ...any) table.Row { return cells }
+	row := func(_ any, cells ...any) table.Row { return cells }
 	if res.repeated() {
-		row = func(r collector.Repeat, cells ...any) table.Row { return slices.Insert(cells, 2, any(r.Number())) }
+		row = func(runs any, cells ...any) table.Row { return slices.Insert(cells, 2, runs) }
 	}
 	t := table.NewWriter()
 	t.SetOutputMirror(w)
@@ -60,23 +58,20 @@ func Table(w io.Writer, res Result) {
 	t.Style().Options.SeparateRows = false
 	t.Style().Format.Header = text.FormatDefault
 	list := columns(res.Summaries)
-	header := row(0, "temperature", "concurrency")
-	if res.repeated() {
-		header[2] = "run"
-	}
+	header := row("runs", "temperature", "concurrency")
 	for _, c := range list {
 		header = append(header, c.name)
 	}
 	t.AppendHeader(header)
-	for _, s := range res.Summaries {
-		cells := row(s.Repeat, shortest(s.Temperature), s.Load())
+	for _, line := range tableLines(res.Summaries, res.Repeats) {
+		cells := row(line.runs, shortest(line.Temperature), line.Load())
 		for _, c := range list {
-			cells = append(cells, c.of(s))
+			cells = append(cells, line.cell(c))
 		}
 		t.AppendRow(cells)
 	}
 	for _, f := range res.Failed {
-		cells := row(f.Point.Repeat, shortest(f.Point.Temperature), f.Point.load())
+		cells := row(fmt.Sprintf("run %d", f.Point.Repeat.Number()), shortest(f.Point.Temperature), f.Point.load())
 		for _, c := range list {
 			cells = append(cells, cmp.Or(c.failed, strconv.Itoa(f.FailedRequests)))
 		}
@@ -111,6 +106,9 @@ func notes(w io.Writer, res Result) {
 			}
 			fmt.Fprintf(w, "%s: %s\n", s.Point, warning)
 		}
+	}
+	for _, note := range repeatNotes(res.Repeats) {
+		fmt.Fprintln(w, note)
 	}
 	for _, answer := range collector.SLOAnswers(res.Summaries) {
 		fmt.Fprintln(w, answer.Sentence)

@@ -1,0 +1,263 @@
+package collector
+
+import (
+	"fmt"
+	"math"
+
+	"spectap/collector/estimate"
+)
+
+// Repeats sums up several runs of one point.
+type Repeats struct {
+	Point       string          `json:"point"` // the name that the runs share
+	Temperature float64         `json:"temperature"`
+	Concurrency int             `json:"concurrency"`
+	RequestRate float64         `json:"request_rate,omitempty"`
+	Runs        []string        `json:"runs"` // their points, in order
+	View        string          `json:"average_al_view"`
+	Figures     []RepeatFigures `json:"figures"`
+	Warnings    []string        `json:"warnings,omitempty"`
+}
+
+// RepeatFigures are one figure of several runs.
+type RepeatFigures struct {
+	Name     string            `json:"name"`
+	Values   []float64         `json:"by_run"`
+	Pooled   float64           `json:"pooled"` // all runs together; the mean of those that are over time
+	Interval estimate.Interval `json:"interval"`
+	Method   string            `json:"interval_over"` // "runs and conversations", or "runs"
+
+	Between          *float64 `json:"std_between_runs"`                   // of the values by run
+	Within           *float64 `json:"std_within_runs"`                    // of the conversations of a run, mean of the runs' variances; null of a figure over time
+	SameConversation *float64 `json:"std_of_a_conversation_between_runs"` // mean of the conversations' variances; null as above
+	Expected         *float64 `json:"std_between_runs_by_conversations"`  // what the line above explains of the first: divided by the root of the number of conversations
+}
+
+// Figure returns the figure of a name; ok is false where there is none.
+func (r Repeats) Figure(name string) (f RepeatFigures, ok bool) {
+	for _, f := range r.Figures {
+		if f.Name == name {
+			return f, true
+		}
+	}
+	return RepeatFigures{}, false
+}
+
+// The names of the figures of Repeats.
+const (
+	FigureAL        = "average_al"
+	FigureServerAL  = "server_average_al"
+	FigureClientAL  = "client_average_al"
+	FigureTTFT      = "ttft_mean_s"
+	FigureTPOT      = "tpot_excl_first_mean_s"
+	FigureOutputTPS = "output_tokens_per_second"
+	FigureSteadyTPS = "steady_output_tokens_per_second" // only where every run has a window that means something
+)
+
+// RunFigures is what one run gives to the figures of all.
+type RunFigures struct {
+	run     Run
+	figures []runFigure
+}
+
+// runFigure is one figure of a run: parts by conversation, of which index i is the
+// same one in all runs, or a value over time.
+type runFigure struct {
+	name  string
+	parts []estimate.Part
+	value float64
+}
+
+// RunFigures measures a Point for PoolRuns. It holds no Record.
+func (p Point) RunFigures() (RunFigures, error) {
+	all := p.Records
+	p = p.withoutWarmup()
+	p.Lenient = true
+	s := p.selected()
+	if err := p.refuse(s); err != nil {
+		return RunFigures{}, err
+	}
+	f := RunFigures{run: p.Run}
+	for _, each := range []struct{ name, view string }{{FigureAL, p.view()}, {FigureClientAL, ViewClient}, {FigureServerAL, ViewServer}} {
+		f.add(each.name, p.alByQuestion(s, each.view))
+	}
+	f.add(FigureTTFT, p.timesByQuestion(s, func(t requestTimes) (float64, bool) { return t.ttft, true }))
+	f.add(FigureTPOT, p.timesByQuestion(s, func(t requestTimes) (float64, bool) { return t.tpot, t.tpot > 0 }))
+	if whole, ok := s.span(); ok {
+		f.figures = append(f.figures, runFigure{name: FigureOutputTPS, value: tokensIn(s.arrivals(), span{math.Inf(-1), whole.to}) / whole.seconds()})
+	}
+	if w := p.steady(s, all).Window; w != nil && w.TooShort == "" {
+		f.figures = append(f.figures, runFigure{name: FigureSteadyTPS, value: w.OutputTPS})
+	}
+	return f, nil
+}
+
+// add takes a ratio over conversations; one without any is left out.
+func (f *RunFigures) add(name string, parts []estimate.Part) {
+	figure := runFigure{name: name, parts: parts}
+	num, den := 0.0, 0.0
+	for _, part := range parts {
+		num, den = num+part.Num, den+part.Den
+	}
+	if den == 0 {
+		return
+	}
+	figure.value = num / den
+	f.figures = append(f.figures, figure)
+}
+
+// alByQuestion are the parts of Average_AL by place in the data set.
+func (p Point) alByQuestion(s selection, view string) []estimate.Part {
+	convs := averaged(p.Run.Metric, s.conversations(p, view))
+	parts := make([]estimate.Part, len(p.Run.Questions))
+	for i, part := range p.alParts(convs) {
+		for convs[i].Index >= len(parts) { // without questions
+			parts = append(parts, estimate.Part{})
+		}
+		parts[convs[i].Index] = part
+	}
+	return parts
+}
+
+// timesByQuestion are sums and numbers of a time by place in the data set.
+func (p Point) timesByQuestion(s selection, of func(requestTimes) (float64, bool)) []estimate.Part {
+	late := p.lateness()
+	parts := make([]estimate.Part, len(p.Run.Questions))
+	for _, c := range s.convs {
+		for c.index >= len(parts) {
+			parts = append(parts, estimate.Part{})
+		}
+		for _, t := range c.turns {
+			times, known := t.rec.requestTimes(late[t.rec])
+			if v, has := of(times); known && has {
+				parts[c.index].Num += v
+				parts[c.index].Den++
+			}
+		}
+	}
+	return parts
+}
+
+// PoolRuns makes one summary of the runs of a point, which are two or more.
+func PoolRuns(runs []RunFigures) Repeats {
+	first := runs[0].run
+	r := Repeats{Point: first.BasePoint(), Temperature: first.Temperature, Concurrency: first.Concurrency, RequestRate: first.requestRate(), View: Point{Run: first}.view()}
+	for _, each := range runs {
+		r.Runs = append(r.Runs, each.run.Point)
+	}
+	for _, f := range runs[0].figures {
+		var same []runFigure
+		for _, each := range runs {
+			for _, g := range each.figures {
+				if g.name == f.name {
+					same = append(same, g)
+				}
+			}
+		}
+		if len(same) < len(runs) {
+			r.Warnings = append(r.Warnings, fmt.Sprintf("%s is known of %d of %d runs and left out", f.name, len(same), len(runs)))
+			continue
+		}
+		r.Figures = append(r.Figures, pooledFigure(f.name, same, first.Seed))
+	}
+	return r
+}
+
+// pooledFigure pools one figure.
+func pooledFigure(name string, runs []runFigure, seed int64) RepeatFigures {
+	f := RepeatFigures{Name: name, Method: "runs"}
+	var parts [][]estimate.Part
+	for _, r := range runs {
+		f.Values = append(f.Values, r.value)
+		parts = append(parts, r.parts)
+	}
+	f.Between = sampleStd(f.Values)
+	if runs[0].parts == nil {
+		f.Pooled, f.Interval = Mean(f.Values), estimate.MeanOfBlocks(f.Values)
+		return f
+	}
+	f.Method = "runs and conversations"
+	parts = present(parts)
+	num, den := 0.0, 0.0
+	for _, run := range parts {
+		for _, part := range run {
+			num, den = num+part.Num, den+part.Den
+		}
+	}
+	f.Pooled, f.Interval = num/den, estimate.RatioOfRuns(parts, seed)
+	f.spread(parts)
+	return f
+}
+
+// present are the parts without the conversations that no run has, all of one length.
+func present(runs [][]estimate.Part) [][]estimate.Part {
+	n := 0
+	for _, run := range runs {
+		n = max(n, len(run))
+	}
+	kept := make([][]estimate.Part, len(runs))
+	for i := range n {
+		any := false
+		for _, run := range runs {
+			any = any || i < len(run) && run[i].Den > 0
+		}
+		for r, run := range runs {
+			if any && i < len(run) {
+				kept[r] = append(kept[r], run[i])
+			} else if any {
+				kept[r] = append(kept[r], estimate.Part{})
+			}
+		}
+	}
+	return kept
+}
+
+// spread says how far conversations are apart in a run, and how far one is from
+// itself in another run.
+func (f *RepeatFigures) spread(runs [][]estimate.Part) {
+	var within, same []float64 // variances
+	for _, run := range runs {
+		if v := sampleStd(valuesOf(run)); v != nil {
+			within = append(within, *v**v)
+		}
+	}
+	for i := range runs[0] {
+		var one []estimate.Part
+		for _, run := range runs {
+			one = append(one, run[i])
+		}
+		if v := sampleStd(valuesOf(one)); v != nil {
+			same = append(same, *v**v)
+		}
+	}
+	root := func(variances []float64) *float64 {
+		if len(variances) == 0 {
+			return nil
+		}
+		return new(math.Sqrt(Mean(variances)))
+	}
+	f.Within, f.SameConversation = root(within), root(same)
+	if f.SameConversation != nil {
+		f.Expected = new(*f.SameConversation / math.Sqrt(float64(len(runs[0]))))
+	}
+}
+
+// valuesOf are the ratios of the parts that there are.
+func valuesOf(parts []estimate.Part) []float64 {
+	var values []float64
+	for _, part := range parts {
+		if part.Den > 0 {
+			values = append(values, part.Num/part.Den)
+		}
+	}
+	return values
+}
+
+// sampleStd is the standard deviation with n - 1; nil of fewer than two values.
+func sampleStd(values []float64) *float64 {
+	n := float64(len(values))
+	if n < 2 {
+		return nil
+	}
+	return new(Std(values) * math.Sqrt(n/(n-1)))
+}

@@ -1,0 +1,77 @@
+package collector
+
+import (
+	"math"
+	"slices"
+	"testing"
+
+	"spectap/collector/estimate"
+)
+
+// Three runs of six conversations, by hand (Python's statistics):
+//
+//	pooled   mean of all 18 values
+//	between  stdev of the three means
+//	within   sqrt(mean(variance(run)))
+//	same     sqrt(mean(variance(conversation's three values)))
+func TestPoolRunsByHand(t *testing.T) {
+	values := [][]float64{{1, 2, 3, 4, 5, 6}, {2, 2, 4, 4, 6, 6}, {1, 3, 3, 5, 5, 7}}
+	var runs []RunFigures
+	for i, run := range values {
+		f := RunFigures{run: Run{Point: "t0_c8" + Repeat(i).Suffix(), Repeat: Repeat(i), Concurrency: 8, Seed: 1}}
+		parts := []estimate.Part{{}} // a question that no run was asked
+		for _, v := range run {
+			parts = append(parts, estimate.Part{Num: v, Den: 1})
+		}
+		f.add(FigureAL, parts)
+		f.figures = append(f.figures, runFigure{name: FigureOutputTPS, value: 100 + 10*float64(i)})
+		runs = append(runs, f)
+	}
+	runs[2].figures = append(runs[2].figures, runFigure{name: FigureSteadyTPS, value: 1})
+	runs[0].figures = append(runs[0].figures, runFigure{name: FigureSteadyTPS, value: 1})
+	r := PoolRuns(runs)
+	if r.Point != "t0_c8" || !slices.Equal(r.Runs, []string{"t0_c8", "t0_c8_r2", "t0_c8_r3"}) || r.Concurrency != 8 {
+		t.Errorf("got %+v", r)
+	}
+	al, ok := r.Figure(FigureAL)
+	third := 1. / 3
+	if !ok || !slices.Equal(al.Values, []float64{3.5, 4, 4}) || !near(al.Pooled, 69/18.) || !near(*al.Between, math.Sqrt(third/4)) ||
+		!near(*al.Within, math.Sqrt((3.5+3.2+4.4)/3)) || !near(*al.SameConversation, math.Sqrt(third)) || !near(*al.Expected, math.Sqrt(third/6)) {
+		t.Errorf("got %+v: between %v, within %v, same %v, expected %v", al, *al.Between, *al.Within, *al.SameConversation, *al.Expected)
+	}
+	if !al.Interval.Known || al.Interval.Low >= al.Pooled || al.Interval.High <= al.Pooled || al.Method != "runs and conversations" {
+		t.Errorf("got interval %+v", al.Interval)
+	}
+	// t(0.975, 2) = 4.302652729911275 by scipy.stats.t.ppf; the standard error is 10/sqrt(3)
+	tps, _ := r.Figure(FigureOutputTPS)
+	if half := 4.302652729911275 * 10 / math.Sqrt(3); !near(tps.Pooled, 110) || math.Abs(tps.Interval.Low-(110-half)) > 1e-6 || math.Abs(tps.Interval.High-(110+half)) > 1e-6 || tps.Method != "runs" || tps.Within != nil {
+		t.Errorf("got %+v, want 110 and t's interval of three runs", tps)
+	}
+	if _, ok := r.Figure(FigureSteadyTPS); ok || len(r.Warnings) != 1 {
+		t.Errorf("got %+v, want the figure that one run lacks left out, and said", r.Warnings)
+	}
+}
+
+// What a run gives is what its own summary says.
+func TestRunFiguresAreTheSummarys(t *testing.T) {
+	p := capturedPoint(t)
+	_, summary := speculationOf(t, p)
+	f, err := p.RunFigures()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := PoolRuns([]RunFigures{f, f})
+	for name, want := range map[string]float64{
+		FigureAL: summary.AverageAL, FigureClientAL: summary.ClientAL, FigureServerAL: summary.ServerAL, FigureTTFT: summary.TTFTMean, FigureOutputTPS: summary.OutputTPS,
+	} {
+		if got, ok := r.Figure(name); !ok || !near(got.Pooled, want) || !near(got.Values[1], want) || *got.Between != 0 {
+			t.Errorf("%s: got %+v, want %v twice", name, got, want)
+		}
+	}
+	if al, _ := r.Figure(FigureAL); *al.SameConversation != 0 || *al.Within == 0 {
+		t.Errorf("got %+v, want runs that are equal", al)
+	}
+	if _, err := (Point{Run: Run{Point: "t0_c1"}}).RunFigures(); err == nil {
+		t.Error("got no error of a point without a Record")
+	}
+}

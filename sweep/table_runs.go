@@ -1,0 +1,92 @@
+package sweep
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"spectap/collector"
+)
+
+// tableLine is one line of the table: a point, all its runs together.
+type tableLine struct {
+	collector.Summary
+	runs   int
+	pooled collector.Repeats // of several runs
+}
+
+// tableLines puts the runs of a point into one line.
+func tableLines(rows []collector.Summary, repeats []collector.Repeats) []tableLine {
+	var lines []tableLine
+	for _, s := range byPoint(rows, func(s collector.Summary) (string, collector.Repeat) { return s.Point, s.Repeat }) {
+		base := strings.TrimSuffix(s.Point, s.Repeat.Suffix())
+		i := slices.IndexFunc(repeats, func(r collector.Repeats) bool { return r.Point == base && len(r.Figures) > 0 })
+		if n := len(lines); i >= 0 && n > 0 && lines[n-1].pooled.Point == base {
+			lines[n-1].join(s)
+			continue
+		}
+		line := tableLine{Summary: s, runs: 1}
+		if i >= 0 {
+			line.pooled = repeats[i]
+		}
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+// join adds another run: numbers of requests are summed up, rates that have no
+// figure of their own are averaged.
+func (l *tableLine) join(s collector.Summary) {
+	n := float64(l.runs)
+	l.runs++
+	for _, f := range []struct {
+		mean *float64
+		more float64
+	}{{&l.AverageAL, s.AverageAL}, {&l.ClientAL, s.ClientAL}, {&l.ServerAL, s.ServerAL}, {&l.OutputTPS, s.OutputTPS}, {&l.OutputTPSPerGPU, s.OutputTPSPerGPU}, {&l.DecodeTPSPerUser, s.DecodeTPSPerUser}, {&l.TTFTMean, s.TTFTMean}} {
+		*f.mean = (*f.mean*n + f.more) / (n + 1)
+	}
+	l.Failed, l.BlocksCame, l.BlocksExpected = l.Failed+s.Failed, l.BlocksCame+s.BlocksCame, l.BlocksExpected+s.BlocksExpected
+	if !slices.Contains(strings.Split(l.Audit, ", "), s.Audit) {
+		l.Audit += ", " + s.Audit
+	}
+	l.Goodput = nil // each run has its own
+}
+
+// cell is the text of a column: of several runs the pooled figure and half of its interval.
+func (l tableLine) cell(c column) string {
+	for _, f := range []struct {
+		column, figure, format string
+		scale                  float64
+	}{
+		{"Average_AL", collector.FigureAL, "%.3f", 1}, {"output tok/s", collector.FigureOutputTPS, "%.1f", 1},
+		{"steady tok/s", collector.FigureSteadyTPS, "%.1f", 1}, {"TTFT ms", collector.FigureTTFT, "%.1f", 1e3},
+	} {
+		figure, ok := l.pooled.Figure(f.figure)
+		if f.column != c.name || l.runs < 2 {
+			continue
+		}
+		if !ok {
+			return "-"
+		}
+		text := fmt.Sprintf(f.format, figure.Pooled*f.scale)
+		if in := figure.Interval; in.Known {
+			text += " ± " + fmt.Sprintf(f.format, (in.High-in.Low)/2*f.scale)
+		}
+		return text
+	}
+	return c.of(l.Summary)
+}
+
+// repeatNotes are the lines below a table of repeats.
+func repeatNotes(repeats []collector.Repeats) []string {
+	var notes []string
+	for _, r := range repeats {
+		for _, w := range r.Warnings {
+			notes = append(notes, r.Point+": "+w)
+		}
+	}
+	if len(repeats) > 0 {
+		notes = append(notes, "± is half of the 95 % interval over runs and conversations, of tokens per second over runs; sweep.json has each run's values and the spread within and between runs")
+	}
+	return notes
+}
