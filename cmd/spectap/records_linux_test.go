@@ -5,11 +5,14 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"net"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // A records file on a full disk is told before the first request.
@@ -24,22 +27,49 @@ func TestRecordsOnFullDisk(t *testing.T) {
 // is lost so far, and the end of the program is late by seconds, not for ever,
 // and says so.
 func TestRecordsOnPipeThatNobodyReads(t *testing.T) {
+	run := recordRequests(t)
+	run.cancel()
+	if code := <-run.ended; code != 1 {
+		t.Errorf("got exit code %d, want 1", code)
+	}
+	text := run.told.String()
+	if !strings.Contains(text, "the records file fails; /status counts what is lost") || !strings.Contains(text, "no line was taken for 5s") || !strings.Contains(text, "cannot write all records") {
+		t.Errorf("the loss is not told: %s", text)
+	}
+	for line := range strings.Lines(text) {
+		if strings.Contains(line, "cannot write all records, 0 are lost") || strings.HasPrefix(line, "{") && !json.Valid([]byte(line)) {
+			t.Errorf("got %s", line)
+		}
+	}
+}
+
+// recording is a proxy that writes its records to a pipe.
+type recording struct {
+	fifo, data string
+	told       *shared
+	cancel     context.CancelFunc
+	ended      chan int
+}
+
+// recordRequests runs a proxy until cancel, and sends it requests whose
+// records are more than a pipe takes that nobody reads.
+func recordRequests(t *testing.T) recording {
+	t.Helper()
 	engine, _ := serveEngine(t, fastEngine())
-	fifo := filepath.Join(t.TempDir(), "records")
-	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+	r := recording{fifo: filepath.Join(t.TempDir(), "records"), told: new(shared), ended: make(chan int, 1)}
+	if err := syscall.Mkfifo(r.fifo, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	args := []string{"proxy", "--upstream", engine, "--listen", "127.0.0.1:0", "--admin", "off", "--log_format", "json", "--records", fifo}
+	args := []string{"proxy", "--upstream", engine, "--listen", "127.0.0.1:0", "--admin", "off", "--log_format", "json", "--records", r.fifo}
 	listening := make(announced, 1)
-	var told shared
-	p := program{stdout: io.Discard, stderr: io.MultiWriter(listening, &told), env: map[string]string{}, argv: append([]string{"spectap"}, args...)}
+	p := program{stdout: io.Discard, stderr: io.MultiWriter(listening, r.told), env: map[string]string{}, argv: append([]string{"spectap"}, args...)}
 	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	ended := make(chan int, 1)
-	go func() { ended <- p.run(ctx, args) }()
-	data := "http://" + (<-listening).Listen
+	r.cancel = cancel
+	t.Cleanup(cancel)
+	go func() { r.ended <- p.run(ctx, args) }()
+	r.data = (<-listening).Listen
 	for range 300 { // a pipe takes 64 KiB
-		resp, err := http.Post(data+"/v1/completions", "application/json", strings.NewReader(`{"model":"fake-model","prompt":"a","max_tokens":16,"stream":true}`))
+		resp, err := http.Post("http://"+r.data+"/v1/completions", "application/json", strings.NewReader(`{"model":"fake-model","prompt":"a","max_tokens":16,"stream":true}`))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -49,17 +79,39 @@ func TestRecordsOnPipeThatNobodyReads(t *testing.T) {
 			t.Fatalf("got %d %.100q, %v", resp.StatusCode, text, err)
 		}
 	}
-	cancel()
-	if code := <-ended; code != 1 {
-		t.Errorf("got exit code %d, want 1", code)
+	return r
+}
+
+// The program ends when its records file is whole: what is queued is still written.
+func TestRecordsAreWholeAtTheEnd(t *testing.T) {
+	run := recordRequests(t)
+	reader, err := os.OpenFile(run.fifo, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		t.Fatal(err)
 	}
-	text := told.String()
-	if !strings.Contains(text, "the records file fails; /status counts what is lost") || !strings.Contains(text, "no line was taken for 5s") || !strings.Contains(text, "cannot write all records") {
-		t.Errorf("the loss is not told: %s", text)
-	}
-	for line := range strings.Lines(text) {
-		if strings.Contains(line, "cannot write all records, 0 are lost") || strings.HasPrefix(line, "{") && !json.Valid([]byte(line)) {
-			t.Errorf("got %s", line)
+	defer reader.Close()
+	run.cancel()
+	for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) { // until no request is served any more
+		c, err := net.Dial("tcp", run.data)
+		if err != nil {
+			break
 		}
+		_ = c.Close()
+		if time.Now().After(end) {
+			t.Fatal("the proxy goes on listening")
+		}
+	}
+	if err := reader.SetReadDeadline(time.Now().Add(patience)); err != nil {
+		t.Fatal(err)
+	}
+	text, err := io.ReadAll(reader)
+	if err != nil {
+		t.Errorf("the file has not been closed: %v", err)
+	}
+	if n := strings.Count(string(text), `"path":"/v1/completions"`); n != 300 || !strings.HasSuffix(string(text), "}\n") {
+		t.Errorf("got %d records, want 300 whole ones", n)
+	}
+	if code := <-run.ended; code != 0 {
+		t.Errorf("got exit code %d, want 0: %s", code, run.told)
 	}
 }
