@@ -161,14 +161,14 @@ func (x *exchange) readHead(f *flight, wait time.Duration, most int) error {
 		x.head.Reset()
 		x.head.SetNoDefaultContentType(true)
 		x.head.DisableNormalizing() // names go on as the engine spells them
-		err := x.head.Read(x.br)
+		err := x.parseHead()
 		for small := new(fasthttp.ErrSmallBuffer); errors.As(err, &small) && x.br.Size() < most; {
 			if x.br.Size() < wideBuffer {
 				x.grow(min(wideBuffer, most))
 			} else {
 				x.grow(most)
 			}
-			err = x.head.Read(x.br)
+			err = x.parseHead()
 		}
 		if err == nil {
 			err = checkHead(&x.head)
