@@ -112,7 +112,7 @@ const (
 // from Start. JSON names and units are in wire.go.
 type Record struct {
 	ID          string // ours; unique
-	RequestID   string // the client's X-Request-ID, passed on as it came
+	RequestID   string // the client's X-Request-ID; at most 256 bytes of it
 	ResponseID  string // "id" of the response
 	Labels      Labels
 	NamedBy     string // what named Labels.Conversation: one of the Named constants, "" where nothing did
@@ -130,9 +130,9 @@ type Record struct {
 	ResidenceMax    Moment
 
 	Method string
-	Path   string // without the query string
+	Path   string // without the query string; at most 2 KiB of it
 	Route  string // one of the Route constants; empty: no model call
-	Model  string
+	Model  string // at most 256 bytes of it
 	Engine string // "vllm", "sglang", "trtllm", "llamacpp" or "" where unknown
 	Stream bool
 

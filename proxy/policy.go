@@ -96,7 +96,7 @@ func (p Policy) wants(name string) bool {
 func (p Policy) describe(req *Request, m members, route tap.Route) {
 	req.Stream, req.Choices = isTrue(m.get("stream")), choices(m)
 	if model := m.get("model"); len(model) > 1 && model[0] == '"' {
-		req.Model = unescape(model[1 : len(model)-1])
+		req.Model = bounded(unescape(model[1:len(model)-1]), longestName)
 	}
 	req.SamplingClient = sampling(m)
 	req.SamplingSent = req.SamplingClient

@@ -163,6 +163,7 @@ func (s *Server) takeOff(ctx *fasthttp.RequestCtx, bodyBytes int) *flight {
 	f.route = tap.RouteOf(f.rec.Path)
 	f.rec.Route = routeName(f.rec, f.route)
 	f.measured = f.rec.Route != ""
+	bound(f.rec)
 	f.upgrade, f.hints = upgrades(h), h.IsHTTP11()
 	s.flights.add(f)
 	s.counts.requests.Add(1)
@@ -352,6 +353,7 @@ func (s *Server) land(f *flight) {
 	if rec.Model == "" {
 		rec.Model = f.sent.Model
 	}
+	rec.Model = bounded(rec.Model, longestName)
 	if !s.cfg.KeepTexts {
 		s.captures.texts(rec)
 	}

@@ -8,7 +8,7 @@ package columns
 type Row struct {
 	// id of the record, made by spectap; in several rows only if its record is in several files, as in a shard's and the merged ones
 	ID string `parquet:"id"`
-	// the client's X-Request-ID
+	// the client's X-Request-ID, at most 256 bytes of it
 	RequestID string `parquet:"request_id,optional"`
 	// id in the engine's answer
 	ResponseID string `parquet:"response_id,optional"`
@@ -23,7 +23,7 @@ type Row struct {
 	Dataset string `parquet:"dataset,optional,dict"`
 	// concurrency of the run line
 	Concurrency *int64 `parquet:"concurrency,optional"`
-	// conversation that the request is a turn of
+	// conversation that the request is a turn of, at most 256 bytes of its name
 	Conversation string `parquet:"conversation,optional"`
 	// the data set's id of the question
 	Question string `parquet:"question,optional"`
@@ -61,11 +61,11 @@ type Row struct {
 
 	// HTTP method
 	Method string `parquet:"method,optional,dict"`
-	// without the query string
+	// without the query string, at most 2 KiB of it
 	Path string `parquet:"path,optional,dict"`
 	// `chat`, `completions`, `responses`, `messages`, `other`; null: no model call
 	Route string `parquet:"route,optional,dict"`
-	// by the answer, else by the request
+	// by the answer, else by the request, at most 256 bytes of it
 	Model string `parquet:"model,optional,dict"`
 	// `vllm`, `sglang`, `trtllm`, `llamacpp`
 	Engine string `parquet:"engine,optional,dict"`
