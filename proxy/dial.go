@@ -120,7 +120,7 @@ func (d *dialer) dial(ctx context.Context) (conn, socket net.Conn, err error) {
 	if d.tls == nil {
 		return socket, socket, nil
 	}
-	tc := tls.Client(socket, d.tls)
+	tc := tls.Client(&hastyConn{Conn: socket}, d.tls)
 	if err := tc.HandshakeContext(ctx); err != nil {
 		_ = socket.Close()
 		return nil, nil, err

@@ -132,12 +132,11 @@ func (f *flight) attach(c net.Conn) bool {
 	return true
 }
 
-// detach ends the ownership; false if a cancel closed the connection meanwhile.
-func (f *flight) detach() bool {
+// detach ends the ownership: no cancel closes the connection any more.
+func (f *flight) detach() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.conn = nil
-	return f.cause == nil
 }
 
 // end makes every later cancel a no-op.

@@ -46,6 +46,7 @@ func (c *upConn) Close() error {
 	if c.watched != 0 {
 		c.watcher.forget(c.watched)
 	}
+	hasten(c.Conn)
 	return c.Conn.Close()
 }
 

@@ -78,6 +78,11 @@ func (p *prober) stop() {
 // ask settles the engine from /v1/models, then /version: TensorRT-LLM has
 // vLLM's /version, too.
 func (p *prober) ask() {
+	defer func() {
+		if r := recover(); r != nil { // on this goroutine it would end the process
+			p.s.counts.panics.Add(1)
+		}
+	}()
 	for _, path := range []string{"/v1/models", "/version"} {
 		status, body, err := p.get(p.ctx, path)
 		if err != nil {

@@ -204,12 +204,17 @@ func TestBudgetOfChangedBody(t *testing.T) {
 	cfg := testConfig(t, upstreamOf(up))
 	cfg.Measure = "usage"
 	p := startProxy(t, cfg, nil)
-	for _, size := range []int{100, 700_000} {
+	for _, size := range []int{100, 700_000, 16 << 20} {
 		c := connect(t, p.addr)
 		text := strings.Replace(chatStream, "hi", strings.Repeat("x", size), 1)
-		before := up.requests.Load()
-		c.send(post(chatPath, text))
+		request := post(chatPath, text)
+		before, base := up.requests.Load(), heapInUse()
+		c.send(request)
 		eventually(t, "the body is at the engine", func() bool { return up.requests.Load() == before+1 })
+		if grown := heapInUse() - base; grown > int64(size+size/2+4<<20) {
+			t.Errorf("the heap has grown by %d bytes for a body of %d", grown, len(text))
+		}
+		runtime.KeepAlive(request)
 		if taken := p.uploads.taken.Load(); taken < int64(size) || taken > int64(size+size/4+4096) {
 			t.Errorf("%d bytes are taken of a body of %d", taken, len(text))
 		}

@@ -232,7 +232,8 @@ func (s *Server) reader(c *upConn) *bufio.Reader {
 // read, nothing was left over, and no cancel closed it. The read limits of this
 // answer must not strike in the next one.
 func (s *Server) release(f *flight, x *exchange) {
-	if !f.detach() || x.br.Buffered() > 0 || x.head.ConnectionClose() || x.conn.SetReadDeadline(time.Time{}) != nil {
+	f.detach()
+	if x.br.Buffered() > 0 || x.head.ConnectionClose() || x.conn.SetReadDeadline(time.Time{}) != nil { // fails where a cancel closed it
 		s.discard(x)
 		return
 	}
