@@ -117,7 +117,7 @@ func (s *Source) page() page {
 		Facts: s.headFacts(), Tiles: s.tiles(), Notices: s.notices(),
 	}
 	for _, make := range []func() section{
-		s.pointsSection, s.throughputSection, s.acceptanceSection, s.latencySection, s.goodputSection, s.speedUpSection,
+		s.pointsSection, s.throughputSection, s.acceptanceSection, s.whatIfSection, s.latencySection, s.goodputSection, s.speedUpSection,
 		s.differencesSection, s.auditSection, s.failedSection, s.provenanceSection,
 	} {
 		if made := make(); len(made.Blocks) > 0 {
