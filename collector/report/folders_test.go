@@ -182,3 +182,40 @@ func BenchmarkReport(b *testing.B) {
 	}
 	b.ReportMetric(float64(info.Size()), "bytes/page")
 }
+
+// A folder with a baseline in it, or beside it, shows the speed-up.
+func TestSpeedUp(t *testing.T) {
+	baseline := func(f fixture, dir string) {
+		s := shape{name: "t0_c4", concurrency: 4, conversations: 6, categories: []string{"a"}, model: "m", change: func(p *collector.Point) {
+			p.Run.Baseline = true
+			for i, r := range p.Records { // twice as slow
+				r.Spec, r.SpecMissing, r.Start = nil, collector.MissingNotReported, epoch.Add(time.Duration(2*i)*time.Second)
+				for j := range r.Chunks {
+					r.Chunks[j].At *= 2
+				}
+			}
+		}}
+		f.records(filepath.Join(dir, s.name), s.point())
+	}
+	own := shape{name: "t0_c4", concurrency: 4, conversations: 6, categories: []string{"a"}, model: "m"}
+	beside, f := newFixture(t), newFixture(t)
+	baseline(beside, beside.dir)
+	f.add(own)
+	path := filepath.Join(t.TempDir(), FileReport)
+	if err := Write(f.dir, path, Options{Baseline: beside.dir}); err != nil {
+		t.Fatal(err)
+	}
+	given, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	inside := newFixture(t)
+	inside.add(own)
+	baseline(inside, filepath.Join(inside.dir, folderBaseline))
+	inside.file(filepath.Join(folderBaseline, FileBook), `{}`)
+	for _, page := range []string{string(given), inside.page()} {
+		sound(t, page)
+		contains(t, page, "Speed-up of throughput", "Where speculation stops paying, temperature 0, throughput:", "t0_c4 0 4 2.000")
+	}
+	contains(t, f.page(), "there is no baseline")
+}

@@ -108,6 +108,15 @@ func short(s string, n int) string {
 	return strings.TrimSpace(string(runes[:n-1])) + "…"
 }
 
+// sentence begins a text with a capital and ends it with a full stop.
+func sentence(s string) string {
+	first, size := utf8.DecodeRuneInString(s)
+	if size == 0 {
+		return s
+	}
+	return string(unicode.ToUpper(first)) + strings.TrimSuffix(s[size:], ".") + "."
+}
+
 // list joins texts as a sentence does.
 func list(parts []string) string {
 	if len(parts) < 2 {

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"math"
 	"slices"
 )
@@ -85,6 +86,14 @@ func (c lineChart) draw(width, height int) drawing {
 	return *d
 }
 
+// addTick adds a value of x that the axis names, once and in order.
+func (c *lineChart) addTick(value float64, label string) {
+	i, there := slices.BinarySearchFunc(c.xTicks, value, func(t tick, v float64) int { return cmp.Compare(t.value, v) })
+	if !there {
+		c.xTicks = slices.Insert(c.xTicks, i, tick{value, label})
+	}
+}
+
 // drawable are the series without the points that have no place on the axes.
 func (c lineChart) drawable() []series {
 	list := slices.Clone(c.series)
@@ -151,6 +160,9 @@ func (c lineChart) chooseX(f frame) []tick {
 // plot draws the series: intervals below lines below markers, then the labels.
 func (c lineChart) plot(d *drawing, f frame) {
 	l := &labeller{inside: box{f.left + 2, f.top - 18, float64(d.W), f.bottom - 2}}
+	if c.mark != 0 {
+		l.take(box{f.left, f.y.at(c.mark) - 1, f.right, f.y.at(c.mark) + 1})
+	}
 	places := make([][]xy, len(c.series))
 	for i, s := range c.series {
 		class := seriesClass(s.style)

@@ -72,8 +72,8 @@ func (s *Source) speedUpSection() section {
 	}
 	var sentences []string
 	for _, u := range s.speedUp.list {
-		sentences = append(sentences, fmt.Sprintf("Temperature %s, throughput: speculation stops paying %s.", u.Temperature, u.Throughput.Text),
-			fmt.Sprintf("Temperature %s, a user's speed: speculation stops paying %s.", u.Temperature, u.PerUser.Text))
+		sentences = append(sentences, fmt.Sprintf("Where speculation stops paying, temperature %s, throughput: %s.", u.Temperature, u.Throughput.Text),
+			fmt.Sprintf("Where speculation stops paying, temperature %s, a user's speed: %s.", u.Temperature, u.PerUser.Text))
 	}
 	if len(sentences) > 0 {
 		sec.Blocks = append(sec.Blocks, block{List: sentences})
@@ -90,7 +90,7 @@ func (s *Source) speedUpSection() section {
 
 // speedUpFigure shows a ratio by load, a line a temperature; 1 is no gain.
 func speedUpFigure(id, title, unit string, list []compare.SpeedUp, of func(compare.SpeedUpPoint) compare.Estimate) figure {
-	c := lineChart{yTitle: "speed-up", xTitle: "load", xLog: true, yDecimals: true, mark: 1, xLabel: func(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }}
+	c := lineChart{yTitle: "speed-up", xTitle: "load", xLog: true, yDecimals: true, mark: 1, apart: true, xLabel: func(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }}
 	t := table{Caption: title + ": " + unit, Head: heads("Point", "Temperature", "Load", "Speed-up", "95 % from", "to", "TTFT, speculative ÷ baseline")}
 	var legends []legend
 	for i, u := range list {
@@ -98,6 +98,7 @@ func speedUpFigure(id, title, unit string, list []compare.SpeedUp, of func(compa
 		line := series{style: i, name: "T " + u.Temperature}
 		legends = append(legends, newLegend(i, "temperature "+u.Temperature+", "+u.Load, true))
 		for _, p := range u.Points {
+			c.addTick(p.Load, strconv.FormatFloat(p.Load, 'f', -1, 64))
 			e := of(p)
 			cells := []cell{textCell(short(p.Point, 48)), number(u.Temperature), number(strconv.FormatFloat(p.Load, 'g', -1, 64)), number(estimateText(e)), number(none), number(none), number(estimateText(p.TTFT))}
 			if e.Value != nil {

@@ -1,7 +1,6 @@
 package report
 
 import (
-	"fmt"
 	"slices"
 
 	"spectap/collector"
@@ -76,7 +75,7 @@ func (s *Source) goodputSection() section {
 	}
 	var sentences []string
 	for _, a := range collector.SLOAnswers(rows) {
-		sentences = append(sentences, fmt.Sprintf("Temperature %s: %s", temperature(a.Temperature), a.Sentence))
+		sentences = append(sentences, sentence(a.Sentence))
 	}
 	if len(sentences) > 0 {
 		sec.Blocks = append(sec.Blocks, block{List: sentences})

@@ -197,11 +197,8 @@ func loadFigure(kind string, points []*point) figure {
 		f.ID, f.Title, c.xTitle = "rate", "Throughput by request rate", "conversations that begin in a second"
 	}
 	for _, p := range points {
-		if v := p.load().value; !slices.ContainsFunc(c.xTicks, func(t tick) bool { return t.value == v }) {
-			c.xTicks = append(c.xTicks, tick{v, p.load().label()})
-		}
+		c.addTick(p.load().value, p.load().label())
 	}
-	slices.SortFunc(c.xTicks, func(a, b tick) int { return cmp.Compare(a.value, b.value) })
 	t := table{Caption: f.Title, Head: heads("Point", "Temperature", "Load", "Output tok/s", "Runs")}
 	c.series, f.Legend = lines(points, func(group runs) dataPoint {
 		p := group[0]

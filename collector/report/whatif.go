@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // whatIfSection shows what shorter drafts would have brought.
@@ -23,7 +24,7 @@ func (s *Source) whatIfSection() section {
 	}
 	var sentences, assumed []string
 	for _, p := range shown {
-		sentences = append(sentences, p.title()+": "+short(p.spec.WhatIf.TryNext, 400))
+		sentences = append(sentences, p.title()+": "+sentence(short(p.spec.WhatIf.TryNext, 400)))
 		for _, a := range p.spec.WhatIf.Assumes {
 			if !slices.Contains(assumed, a) {
 				assumed = append(assumed, a)
@@ -33,7 +34,7 @@ func (s *Source) whatIfSection() section {
 	sec.Blocks = append(sec.Blocks, block{List: sentences})
 	sec.figures(whatIfFigure(points, shown), lastFigure(points))
 	for _, a := range assumed {
-		sec.quiet("Assumed: " + short(a, 400) + ".")
+		sec.quiet("Assumed: " + strings.TrimSuffix(short(a, 400), ".") + ".")
 	}
 	return sec
 }
