@@ -96,9 +96,29 @@ func (f fixture) add(s shape) {
 	p := s.point()
 	dir := filepath.Join(f.dir, s.name)
 	f.records(dir, p)
-	if _, err := p.Write(dir); err != nil {
+	for name, text := range f.files(dir, p) {
+		if err := os.WriteFile(filepath.Join(dir, name), text, 0o666); err != nil {
+			f.t.Fatal(err)
+		}
+	}
+}
+
+// made are the files of Points by their records: their intervals take a while.
+var made = map[string]map[string][]byte{}
+
+// files are the files of a Point whose records are in dir.
+func (f fixture) files(dir string, p collector.Point) map[string][]byte {
+	f.t.Helper()
+	key, err := os.ReadFile(filepath.Join(dir, collector.FileRecords))
+	if err != nil {
 		f.t.Fatal(err)
 	}
+	if made[string(key)] == nil {
+		if made[string(key)], _, err = p.Files(); err != nil {
+			f.t.Fatal(err)
+		}
+	}
+	return made[string(key)]
 }
 
 // records writes the records alone.

@@ -102,12 +102,18 @@ func TestFolders(t *testing.T) {
 		f.file("t0_c1/configuration.json", `{"temperature": 0.0, "concurrency": 1, "model_dir": "m"}`)
 	}, "its folder has no records.jsonl: only what its other files say is shown", "1 of 1")
 	check("40 points", func(f fixture) {
+		f.add(one)
+		figures, err := os.ReadFile(filepath.Join(f.dir, "t0_c1", collector.FileSpeculation))
+		if err != nil {
+			t.Fatal(err)
+		}
 		for i := range 40 {
 			s := one
 			s.name, s.temperature, s.concurrency = fmt.Sprintf("t0.%d_c%d", i/10, 1<<(i%10)), float64(i/10)/10, 1<<(i%10)
 			f.records(filepath.Join(f.dir, s.name), s.point())
+			f.file(filepath.Join(s.name, collector.FileSpeculation), string(figures))
 		}
-	}, "40 of 40", "Curves are drawn for the lowest and the highest of 4 temperatures")
+	}, "41 of 41", "Curves are drawn for the lowest and the highest of 4 temperatures")
 }
 
 // The report of one point's own folder, and of the shards of a point.
@@ -186,7 +192,7 @@ func BenchmarkReport(b *testing.B) {
 // A folder with a baseline in it, or beside it, shows the speed-up.
 func TestSpeedUp(t *testing.T) {
 	baseline := func(f fixture, dir string) {
-		s := shape{name: "t0_c4", concurrency: 4, conversations: 6, categories: []string{"a"}, model: "m", change: func(p *collector.Point) {
+		s := shape{name: "t0_c4", concurrency: 4, conversations: 3, categories: []string{"a"}, model: "m", change: func(p *collector.Point) {
 			p.Run.Baseline = true
 			for i, r := range p.Records { // twice as slow
 				r.Spec, r.SpecMissing, r.Start = nil, collector.MissingNotReported, epoch.Add(time.Duration(2*i)*time.Second)
@@ -197,7 +203,7 @@ func TestSpeedUp(t *testing.T) {
 		}}
 		f.records(filepath.Join(dir, s.name), s.point())
 	}
-	own := shape{name: "t0_c4", concurrency: 4, conversations: 6, categories: []string{"a"}, model: "m"}
+	own := shape{name: "t0_c4", concurrency: 4, conversations: 3, categories: []string{"a"}, model: "m"}
 	beside, f := newFixture(t), newFixture(t)
 	baseline(beside, beside.dir)
 	f.add(own)
