@@ -72,6 +72,9 @@ func NewPlan(cfg Config) (*Plan, error) {
 	if cfg.SaveDir != "" {
 		errs = append(errs, p.checkFolders()...)
 	}
+	if cfg.SaveDir != "" && !cfg.Resume && slices.ContainsFunc(p.Points, func(point PlannedPoint) bool { return checkPointFolder(p.Config.SaveDir, point.Name) != nil }) {
+		errs = append(errs, errors.New("to keep the points that are complete and run the others, add --resume"))
+	}
 	if cfg.Driver == DriverAIPerf {
 		errs = append(errs, p.checkAIPerf()...)
 	}

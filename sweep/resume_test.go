@@ -97,6 +97,7 @@ func TestResume(t *testing.T) {
 	if got, want := asJSON(t, again.Summaries), asJSON(t, first.Summaries); got != want {
 		t.Errorf("got\n%s\nwant the first sweep's\n%s", got, want)
 	}
+	c.refuses(func(cfg *Config) { cfg.Resume = false }, "the point is complete", "run the others, add --resume")
 	c.s.server.Close() // which nobody needs to see that all is done
 	c.must(nil)
 	if got, want := entries(t, c.cfg.SaveDir), []string{"summary.csv", "sweep.json", "t0_c1", "t0_c2"}; !slices.Equal(got, want) {
