@@ -43,6 +43,8 @@ func (p Point) speculation(s selection) (Speculation, error) {
 	}
 	out.Intervals = p.intervalMethod()
 	out.Steps = s.stepCounts(sums, p.ownRules())
+	out.Client.keepPossible(out.Steps.DraftLength)
+	out.Server.keepPossible(out.Steps.DraftLength)
 	if out.WhatIf, err = p.whatIf(s, out); err != nil {
 		return out, err
 	}
@@ -111,6 +113,20 @@ func averaged(m Metric, convs []Conversation) []Conversation {
 		}
 	}
 	return list
+}
+
+// keepPossible keeps the interval within what a step can bring: 1 token to k + 1,
+// where k is known.
+func (v *ViewAL) keepPossible(k int) {
+	if v.Interval == nil {
+		return
+	}
+	high := math.Inf(1)
+	if k > 0 {
+		high = float64(k + 1)
+	}
+	in := v.interval().Within(1, high)
+	v.Interval.Low, v.Interval.High = in.Low, in.High
 }
 
 // interval is the interval as a Summary has it.

@@ -105,3 +105,16 @@ func TestIntervalOfOtherRate(t *testing.T) {
 		t.Errorf("got %+v", in)
 	}
 }
+
+// TestIntervalOfALIsPossible: no step brings less than one token or more than k + 1.
+func TestIntervalOfALIsPossible(t *testing.T) {
+	v := ViewAL{Interval: &IntervalFigure{Low: 0.7, High: 9}}
+	v.keepPossible(0)
+	if v.Interval.Low != 1 || v.Interval.High != 9 {
+		t.Errorf("got %+v, want 1 to 9", v.Interval)
+	}
+	v.keepPossible(4)
+	if v.Interval.High != 5 {
+		t.Errorf("got %+v, want at most 5", v.Interval)
+	}
+}

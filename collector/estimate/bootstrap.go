@@ -51,7 +51,7 @@ func ratios(figures [][]Part, seed int64, resamples int) []Interval {
 		}
 		for j, spread := range resample(known, seed, resamples) {
 			f := known[j]
-			intervals[places[j]] = spread.interval(f.value(), 1)
+			intervals[places[j]] = spread.interval(f.value(), 0)
 		}
 	}
 	return intervals
@@ -64,12 +64,19 @@ type spread struct {
 	reason    string  // why they are not known
 }
 
-// interval is that of a figure, its bounds moved away from it by the factor k.
-func (s spread) interval(value, k float64) Interval {
+// interval is that of a figure, with more added to the square of each bound's
+// distance from it.
+func (s spread) interval(value, more float64) Interval {
 	if s.reason != "" {
 		return unknown(s.reason)
 	}
-	return Interval{Low: value - float64(k*s.low), High: value + float64(k*s.high), Known: true}
+	far := func(distance float64) float64 {
+		if more == 0 {
+			return distance
+		}
+		return math.Sqrt(float64(distance*distance) + more)
+	}
+	return Interval{Low: value - far(s.low), High: value + far(s.high), Known: true}
 }
 
 // resample makes the spread of several figures over the same conversations.

@@ -147,3 +147,27 @@ func TestPaired(t *testing.T) {
 		t.Errorf("got smallest difference %v, %v", got, ok)
 	}
 }
+
+// BenchmarkPoint is what a point of 160 conversations needs: two acceptance
+// lengths, both rates of 8 positions, and a time per output token.
+func BenchmarkPoint(b *testing.B) {
+	rng := rand.New(rand.NewPCG(1, 1))
+	figures := make([][]Part, 19)
+	for f := range figures {
+		for range 160 {
+			figures[f] = append(figures[f], Part{rng.ExpFloat64(), 1 + rng.ExpFloat64()})
+		}
+	}
+	b.Run("together", func(b *testing.B) {
+		for b.Loop() {
+			Ratios(figures, 1)
+		}
+	})
+	b.Run("one by one", func(b *testing.B) {
+		for b.Loop() {
+			for _, f := range figures {
+				Ratio(f, 1)
+			}
+		}
+	})
+}

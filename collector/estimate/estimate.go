@@ -13,6 +13,16 @@
 // population, turns of one conversation may depend on each other as they like, and
 // runs differ by a shift of their own. One run says nothing about the next one:
 // its interval is of this run only.
+//
+// What was measured (coverage_test.go, 2,000 samples a case): from 40 conversations
+// on, 93.2 to 95.9 % of the intervals of means, ratios, paired differences and
+// quotients hold the true value, on normal, exponential and log-normal values and
+// on simulated conversations; a rate to which only a handful of conversations adds
+// anything is held by 92 %. With 10 to 20 conversations it is 92 to 98 %, of
+// intervals that are up to four times as wide as those of 20 to 40. Fewer than 5
+// have no interval. Two, three and five runs hold 93 to 97 % whether runs differ
+// not at all or 20 times as much as conversations. Shares are held by at least 93 %,
+// mostly more.
 package estimate
 
 import "math"

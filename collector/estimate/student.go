@@ -36,9 +36,9 @@ func student(k kind, a, b [][]Part) (Student, bool) {
 	if reason != "" {
 		return Student{}, false
 	}
-	_, v, df := variances(f, a, b)
+	v := variances(f, a, b)
 	theta := f.value()
-	half := float64(StudentQuantile((1+Level)/2, df) * math.Sqrt(v))
-	s := Student{Interval: Interval{Low: theta - half, High: theta + half, Known: true}, Chance: StudentChance(theta/math.Sqrt(v), df)}
-	return s, v > 0 && !math.IsNaN(half) && !math.IsNaN(s.Chance)
+	half := float64(StudentQuantile((1+Level)/2, v.df) * math.Sqrt(v.all))
+	s := Student{Interval: Interval{Low: theta - half, High: theta + half, Known: true}, Chance: StudentChance(theta/math.Sqrt(v.all), v.df)}
+	return s, v.all > 0 && !math.IsNaN(half) && !math.IsNaN(s.Chance)
 }
