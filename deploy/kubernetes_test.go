@@ -124,9 +124,10 @@ func portNamed(c core.Container, name string) int32 {
 // proxySettings are the variables of spectap and their defaults, as spectap proxy --help has them.
 func proxySettings(t testing.TB) map[string]string {
 	t.Helper()
+	program := command(t, "spectap") // built here, where no other test was before
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
-	out, err := exec.CommandContext(ctx, command(t, "spectap"), "proxy", "--help").Output()
+	out, err := exec.CommandContext(ctx, program, "proxy", "--help").Output()
 	if err != nil {
 		t.Fatalf("cannot run spectap proxy --help: %v", err)
 	}
