@@ -122,3 +122,32 @@ func TestCompareRefuses(t *testing.T) {
 	f("no quantity", dir, dir, "--fail-if", "speed < 1", "--format", "xml")
 	f(`--format "xml"`, dir, dir, "--fail-if", "speed < 1", "--format", "xml")
 }
+
+// A server without speculation is a baseline: what speculation brings is its
+// speed-up by load, and AL is not compared.
+func TestCompareBaseline(t *testing.T) {
+	plain := fastEngine()
+	plain.NoSpecStats, plain.Acceptance = true, []float64{0, 0, 0, 0, 0}
+	baseline, speculative := filepath.Join(t.TempDir(), "baseline"), filepath.Join(t.TempDir(), "speculative")
+	questions := writeQuestions(t, 6)
+	mustSpectap(t, 0, "sweep", "--url", urlOf(serveEngine(t, plain)), "--no_spec_stats", "--mtbench", questions, "--concurrency", "1", "4", "--output_length", "48", "--save_dir", baseline)
+	mustSpectap(t, 0, "sweep", "--url", urlOf(serveEngine(t, fastEngine())), "--mtbench", questions, "--concurrency", "1", "4", "--output_length", "48", "--save_dir", speculative)
+	for side, paths := range map[string][2]string{"A": {baseline, speculative}, "B": {speculative, baseline}} {
+		stdout, _ := mustSpectap(t, 0, "compare", paths[0], paths[1], "--format", "json")
+		var r compare.Result
+		if err := json.Unmarshal([]byte(stdout), &r); err != nil {
+			t.Fatal(err)
+		}
+		s := r.Comparisons[0].SpeedUp
+		if len(s) != 1 || s[0].Baseline != side || len(s[0].Points) != 2 || s[0].Points[1].Load != 4 || s[0].Points[0].Throughput.Value == nil || s[0].PerUser.Text == "" {
+			t.Fatalf("got speed-up %+v, want that of two loads over %s", s, side)
+		}
+		for _, p := range r.Comparisons[0].Points {
+			for _, f := range p.Figures {
+				if f.Quantity == compare.QuantityAL || f.Quantity == compare.QuantityAcceptance {
+					t.Errorf("%s: got %s of a baseline", p.Point, f.Quantity)
+				}
+			}
+		}
+	}
+}

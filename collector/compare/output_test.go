@@ -94,7 +94,9 @@ func TestTextWidth(t *testing.T) {
 	a := benchRun{als: alsA, tps: 1000, ttft: 0.1, config: config}.write(t, filepath.Join(dir, "a"))
 	b := benchRun{als: alsB, tps: 123456, ttft: 12.3, config: strings.Replace(config, `"output_length": 256`, `"output_length": 512, "runtime_params": {"x": "`+long+`"}`, 1)}.write(t, filepath.Join(dir, "b"))
 	r := compared(t, Options{}, a, b)
-	simulated, err := Compare([]Input{input(t, drafter), input(t, better)}, Options{})
+	few, fewer := drafter, better
+	few.questions, fewer.questions = 10, 10
+	simulated, err := Compare([]Input{input(t, few), input(t, fewer)}, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -157,7 +157,7 @@ func alone(t testing.TB, a, b Input, name string, seed int64) *Figure {
 // where 5 % has a standard error of 0.7 %; without it a few pairs see that nothing
 // is far off.
 func TestFalseAlarms(t *testing.T) {
-	pairs, names, low, high := 60, []string{"AL", "tpot"}, 0.0, 0.15
+	pairs, names, low, high := 20, []string{"AL"}, 0.0, 0.2
 	slow := os.Getenv("SPECTAP_SLOW") != ""
 	if slow {
 		pairs, names, low, high = 1000, []string{"AL", "AL.turn[2]", "acceptance[1]", "conditional[2]", "ttft", "tpot", "tps_user"}, 0.02, 0.075
@@ -167,7 +167,7 @@ func TestFalseAlarms(t *testing.T) {
 		a, b := drafter, drafter
 		a.seed, b.seed = uint64(2*i+10), uint64(2*i+11)
 		if !slow {
-			a.questions, b.questions = 40, 40
+			a.questions, b.questions = 20, 20
 		}
 		x, y := input(t, a), input(t, b)
 		for _, name := range names {
@@ -207,7 +207,7 @@ func TestFalseAlarms(t *testing.T) {
 // Runs that differ by more than their questions show it only in repeats: single
 // runs are told apart far too often, three runs a side are not.
 func TestRunsThatDrift(t *testing.T) {
-	pairs := 12
+	pairs := 6
 	if os.Getenv("SPECTAP_SLOW") != "" {
 		pairs = 400
 	}
@@ -245,7 +245,7 @@ func TestRunsThatDrift(t *testing.T) {
 // The interval of a smallest difference is what the power says: at this true
 // difference four of five seeds see it.
 func TestSmallestDifference(t *testing.T) {
-	seen, smallest, n := 0, 0.0, 30
+	seen, smallest, n := 0, 0.0, 15
 	for i := range n {
 		rng := rand.New(rand.NewPCG(uint64(i), 5))
 		var a, b [][]estimate.Part
@@ -267,4 +267,31 @@ func TestSmallestDifference(t *testing.T) {
 	if math.Abs(smallest-0.104) > 0.01 || seen < n/2 || seen == n {
 		t.Errorf("got smallest difference %v, seen in %d of %d, want 0.104 in about 80 %%", smallest, seen, n)
 	}
+}
+
+// Below forty questions an interval is not narrower than Student's t, from there on
+// it is the bootstrap's own.
+func TestFewQuestions(t *testing.T) {
+	for _, n := range []int{8, 40} {
+		a, b := drafter, better
+		a.questions, b.questions = n, n
+		f := alone(t, input(t, a), input(t, b), "AL", 1)
+		narrow := *f
+		narrow.Difference.Interval = estimate.Interval{Low: *f.Difference.Value - 1e-6, High: *f.Difference.Value + 1e-6, Known: true}
+		x, y := partsOf(t, a), partsOf(t, b)
+		narrow.asStudent(x, y)
+		student, ok := estimate.StudentDifference(y, x)
+		if !ok {
+			t.Fatal("no interval by Student's t")
+		}
+		if wide := narrow.Difference.Low == student.Interval.Low && narrow.Difference.High == student.Interval.High; wide != (n < enough) {
+			t.Errorf("%d questions: got %+v, Student's t is %+v", n, narrow.Difference.Interval, student.Interval)
+		}
+	}
+}
+
+func partsOf(t *testing.T, e engine) [][]estimate.Part {
+	t.Helper()
+	p := input(t, e).Points[0]
+	return measure{part: alPart(p.Metric(), collector.ViewClient)}.parts(all(p))
 }
