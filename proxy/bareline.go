@@ -8,7 +8,8 @@ import (
 // parseHead reads a head as fasthttp does, and also one with lines that end in LF
 // alone. RFC 9112 section 2.2 allows to take it, as net/http, nginx and HAProxy do;
 // fasthttp would wait for CR LF CR LF behind a head that is whole, without end.
-// Towards the client all lines end in CR LF.
+// Towards the client all lines end in CR LF. A later HTTP/1 is read as HTTP/1.1 (RFC
+// 9110 section 2.5), of which fasthttp would not see that its body comes in chunks.
 func (x *exchange) parseHead() error {
 	var end headEnd
 	at := 0
@@ -23,10 +24,14 @@ func (x *exchange) parseHead() error {
 		at += end.feed(in[at:])
 	}
 	head, _ := x.br.Peek(at)
-	if bytes.HasSuffix(head, []byte("\r\n\r\n")) {
+	minor := bytes.IndexByte(head, '.') + 1
+	if bytes.HasSuffix(head, []byte("\r\n\r\n")) && head[minor] <= '1' {
 		return x.head.Read(x.br)
 	}
 	whole := withCRLF(head)
+	if minor = bytes.IndexByte(whole, '.') + 1; whole[minor] > '1' {
+		whole[minor] = '1'
+	}
 	if err := x.head.Read(bufio.NewReaderSize(bytes.NewReader(whole), len(whole))); err != nil {
 		return err
 	}

@@ -40,8 +40,9 @@ func TestBareLineEnds(t *testing.T) {
 	f("HTTP/1.1 200 OK\nX-A: b\nContent-Length: 7\n\r\n", sized)
 	f("HTTP/1.1 200 OK\nX-A: b\nContent-Length: 7\r\n\r\n", sized)
 	f("HTTP/1.1 100 Continue\n\nHTTP/1.1 200 OK\nX-A: b\nContent-Length: 7\n\n", sized)
-	if n := up.conns.Load(); n > 3*6 {
-		t.Errorf("got %d connections for 36 requests, want them used again", n)
+	f("HTTP/1.2 200 OK\r\nX-A: b\r\nTransfer-Encoding: chunked\r\n\r\n", coded)
+	if n := up.conns.Load(); n > 3*7 {
+		t.Errorf("got %d connections for 42 requests, want them used again", n)
 	}
 }
 

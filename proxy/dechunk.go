@@ -18,6 +18,7 @@ const (
 	chunkDataCR
 	chunkDataLF
 	chunkTrailer // at the start of a trailer line
+	chunkTrailerName
 	chunkTrailerLine
 	chunkTrailerLF
 	chunkEndLF
@@ -85,8 +86,14 @@ func (d *dechunker) step(c byte) error {
 			d.state = chunkEndLF
 			return nil
 		}
-		d.state = chunkTrailerLine
-		return d.skipLine(c, chunkTrailerLF)
+		d.state = chunkTrailerName
+		return d.nameByte(c)
+	case chunkTrailerName:
+		if c == ':' {
+			d.state = chunkTrailerLine
+			return nil
+		}
+		return d.nameByte(c)
 	case chunkTrailerLine:
 		return d.skipLine(c, chunkTrailerLF)
 	case chunkTrailerLF:
@@ -151,6 +158,15 @@ func (d *dechunker) skipLine(c byte, next int) error {
 	}
 	if c == '\r' {
 		d.state = next
+	}
+	return nil
+}
+
+// nameByte takes a byte of a trailer field's name. What is no field ends no body:
+// a reader that wants fields would say that it is cut.
+func (d *dechunker) nameByte(c byte) error {
+	if d.line++; d.line > maxChunkLine || !isToken(string([]byte{c})) {
+		return errChunk
 	}
 	return nil
 }

@@ -57,6 +57,9 @@ func TestDechunk(t *testing.T) {
 	bad("3\r\nabc\n0\r\n\r\n")
 	bad("3;a\nb\r\nabc\r\n")
 	bad("0\r\nA: 1\n\r\n")
+	for _, line := range []string{"0", "A", ": 1", " A: 1", "A : 1", "A\t: 1", "GET / HTTP/1.1"} { // no field
+		bad("0\r\n" + line + "\r\n\r\n")
+	}
 	bad("1000000000000000\r\n")
 	bad("3;" + strings.Repeat("x", maxChunkLine+1))
 	bad("0\r\nA: " + strings.Repeat("x", maxChunkLine+1))
