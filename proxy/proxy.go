@@ -267,6 +267,7 @@ func (s *Server) answer(ctx *fasthttp.RequestCtx, f *flight, x *exchange) {
 		}
 		ctx.SetConnectionClose()
 	}
+	b.framed = size < 0
 	ctx.Response.SetBodyStream(b, size)
 }
 

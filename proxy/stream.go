@@ -23,6 +23,7 @@ type stream struct {
 	full    bool  // the last read filled the buffer
 	left    int64 // of a body with a length
 	sized   bool  // the client gets that length, too
+	framed  bool  // the client gets chunks
 	chunks  dechunker
 	tap     *tap.Tap // nil where nothing is measured, or after a panic
 	cutter  *cutting // nil where nothing was injected
@@ -61,8 +62,11 @@ func (b *stream) WriteTo(w io.Writer) (n int64, err error) {
 			b.finish(collector.ErrInternal, "a panic was recovered")
 		}
 	}()
-	if b.sized {
+	switch {
+	case b.sized:
 		w = b.f.client // fasthttp collects 4 KiB of a body with a length: late, and lost where it is cut
+	case b.framed:
+		w = chunkWriter{b.s, b.f.client}
 	}
 	cw := countingWriter{w: w}
 	err = b.pass(&cw)
@@ -380,17 +384,4 @@ func originOf(kernel, user int) string {
 		return collector.StampsUser
 	}
 	return ""
-}
-
-// countingWriter counts what the client's connection took.
-type countingWriter struct {
-	w io.Writer
-	n int64
-}
-
-// Write implements io.Writer.
-func (c *countingWriter) Write(p []byte) (int, error) {
-	n, err := c.w.Write(p)
-	c.n += int64(n)
-	return n, err
 }

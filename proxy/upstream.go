@@ -25,9 +25,9 @@ const (
 const (
 	// readBuffer holds one read, and the head of an answer as a rule.
 	readBuffer = 4 << 10
-	// writeBuffer holds one event with its framing on the way to the client, as a
-	// rule; what is longer is written in two pieces. Every open stream has one.
-	writeBuffer = 3 << 9
+	// writeBuffer holds the head of an answer on its way to the client, as a rule.
+	// Every open stream has one.
+	writeBuffer = 1 << 10
 	// wideBuffer takes its place for an answer that fills it: events with
 	// logprobs or tool calls are often above 4 KiB, and a body with a length is.
 	wideBuffer = 16 << 10
