@@ -140,6 +140,10 @@ func (c *Cutter) whole(dst, unit []byte) []byte {
 	if unit[0] == ':' || unit[0] == '\n' || unit[0] == '\r' || c.own {
 		return c.pass(dst, unit[c.sent:])
 	}
+	if surelyPlain(unit) {
+		c.plain = true
+		return append(c.flush(dst), unit[c.sent:]...)
+	}
 	e := look(unit)
 	switch {
 	case e.isUsage() && c.asked.Usage && c.sent == 0:

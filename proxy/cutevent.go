@@ -68,6 +68,17 @@ func look(unit []byte) event {
 	return e
 }
 
+// surelyPlain says, at a tenth of look's price, of most events of a stream what
+// look would say: nothing about usage, and no finish reason. The texts that it
+// looks for cannot stand in a JSON string, where their quotes would be escaped.
+func surelyPlain(unit []byte) bool {
+	if bytes.Contains(unit, []byte(`"usage"`)) || !bytes.Contains(unit, []byte(`"choices":[{`)) {
+		return false
+	}
+	_, rest, ok := bytes.Cut(unit, []byte(`"finish_reason"`))
+	return ok && bytes.HasPrefix(rest, []byte(":null")) && !bytes.Contains(rest, []byte(`"finish_reason"`))
+}
+
 func set(value []byte) []byte {
 	if string(value) == "null" {
 		return nil
