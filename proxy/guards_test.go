@@ -41,6 +41,7 @@ func TestNoEmptyWrites(t *testing.T) {
 	})
 	cfg := testConfig(t, upstreamOf(up))
 	cfg.Measure, cfg.Hold = "usage", patience
+	cfg.StallTimeout = patience // with a limit on it the wait is plain reads, none of them in vain
 	ended := make(chan []string, 1)
 	p := startProxy(t, cfg, func(s *Server) {
 		s.http.Handler = func(ctx *fasthttp.RequestCtx) {
@@ -50,8 +51,8 @@ func TestNoEmptyWrites(t *testing.T) {
 				t.Error("the answer is no stream")
 				return
 			}
-			b.x.conn.Conn = &eachRead{b.x.conn.Conn, next} // which is not attended: that reads in vain at first
-			b.framed = false                               // what is written is seen before it becomes a chunk
+			b.x.br.Reset(&eachRead{b.x.conn, next})
+			b.framed = false // what is written is seen before it becomes a chunk
 			var got writesOf
 			if _, err := b.WriteTo(&got); err != nil {
 				t.Error(err)
