@@ -244,7 +244,7 @@ func checkResumed(t *testing.T, what, dir, want string, complete map[string]os.F
 	for _, e := range entries {
 		names = append(names, e.Name())
 	}
-	if text := strings.Replace(fmt.Sprint(names), "[set_aside ", "[", 1); text != "[summary.csv sweep.json t0_c2 t0_c2_r2]" {
+	if text := strings.Replace(fmt.Sprint(names), " set_aside", "", 1); text != "[report.html summary.csv sweep.json t0_c2 t0_c2_r2]" {
 		t.Errorf("%s: got %v in the folder", what, names)
 	}
 	lost, _ := filepath.Glob(filepath.Join(dir, "set_aside", "*"))

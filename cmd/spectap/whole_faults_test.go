@@ -34,7 +34,7 @@ func TestFaultsSetPointsAside(t *testing.T) {
 					}
 				}
 			}
-			if want := []string{"summary.csv", "sweep.json", "t0_c2", "t0_c4.failed", "t0_c4.failed/error.json", "t0_c4.failed/records.jsonl"}; !slices.Equal(names, want) {
+			if want := []string{"report.html", "summary.csv", "sweep.json", "t0_c2", "t0_c4.failed", "t0_c4.failed/error.json", "t0_c4.failed/records.jsonl"}; !slices.Equal(names, want) {
 				t.Errorf("got files %v, want %v", names, want)
 			}
 			var file struct {
@@ -86,8 +86,8 @@ func TestInterruptedSweepGoesOn(t *testing.T) {
 	}
 	left, _ := filepath.Glob(filepath.Join(dir, "*"))
 	hidden, _ := filepath.Glob(filepath.Join(dir, ".*"))
-	if len(left) != 3 || len(hidden) != 0 {
-		t.Errorf("got %v and %v, want sweep.json, summary.csv and t0_c1", left, hidden)
+	if len(left) != 4 || len(hidden) != 0 {
+		t.Errorf("got %v and %v, want sweep.json, summary.csv, report.html and t0_c1", left, hidden)
 	}
 	_, stderr := mustSpectap(t, 2, append(slices.Clone(args), "1", "2", "4")...)
 	if !strings.Contains(stderr, "the point is complete; leave this point out, or choose another --save_dir") {
