@@ -13,8 +13,8 @@ type Repeats struct {
 	Temperature float64         `json:"temperature"`
 	Concurrency int             `json:"concurrency"`
 	RequestRate float64         `json:"request_rate,omitempty"`
-	Runs        []string        `json:"runs"` // their points, in order
-	View        string          `json:"average_al_view"`
+	Runs        []string        `json:"runs"`                      // their points, in order
+	View        string          `json:"average_al_view,omitempty"` // "" of a baseline
 	Figures     []RepeatFigures `json:"figures"`
 	Warnings    []string        `json:"warnings,omitempty"`
 }
@@ -78,8 +78,10 @@ func (p Point) RunFigures() (RunFigures, error) {
 		return RunFigures{}, err
 	}
 	f := RunFigures{run: p.Run}
-	for _, each := range []struct{ name, view string }{{FigureAL, p.view()}, {FigureClientAL, ViewClient}, {FigureServerAL, ViewServer}} {
-		f.add(each.name, p.alByQuestion(s, each.view))
+	if !p.Run.Baseline {
+		for _, each := range []struct{ name, view string }{{FigureAL, p.view()}, {FigureClientAL, ViewClient}, {FigureServerAL, ViewServer}} {
+			f.add(each.name, p.alByQuestion(s, each.view))
+		}
 	}
 	f.add(FigureTTFT, p.timesByQuestion(s, func(t requestTimes) (float64, bool) { return t.ttft, true }))
 	f.add(FigureTPOT, p.timesByQuestion(s, func(t requestTimes) (float64, bool) { return t.tpot, t.tpot > 0 }))
@@ -141,7 +143,10 @@ func (p Point) timesByQuestion(s selection, of func(requestTimes) (float64, bool
 // PoolRuns makes one summary of the runs of a point, which are two or more.
 func PoolRuns(runs []RunFigures) Repeats {
 	first := runs[0].run
-	r := Repeats{Point: first.BasePoint(), Temperature: first.Temperature, Concurrency: first.Concurrency, RequestRate: first.requestRate(), View: Point{Run: first}.view()}
+	r := Repeats{Point: first.BasePoint(), Temperature: first.Temperature, Concurrency: first.Concurrency, RequestRate: first.requestRate()}
+	if !first.Baseline {
+		r.View = Point{Run: first}.view()
+	}
 	for _, each := range runs {
 		r.Runs = append(r.Runs, each.run.Point)
 	}

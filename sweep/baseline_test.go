@@ -61,6 +61,29 @@ func TestBaseline(t *testing.T) {
 	}
 }
 
+// A baseline can be repeated, and gone on with; its repeats have times alone.
+func TestBaselineRepeatsAndResume(t *testing.T) {
+	c := newCampaign(t)
+	c.whole, c.s.noDrafts = true, true
+	c.s.script = plain
+	c.cfg.Baseline, c.cfg.Repeats = true, 2
+	c.must(nil, "t0_c1", "t0_c2", "t0_c2_r2", "t0_c1_r2")
+	book, err := os.ReadFile(filepath.Join(c.cfg.SaveDir, bookName))
+	if err != nil || strings.Contains(string(book), "average_al") || !strings.Contains(string(book), collector.FigureTTFT) {
+		t.Errorf("got %v\n%s", err, book)
+	}
+	if err := os.RemoveAll(filepath.Join(c.cfg.SaveDir, "t0_c2")); err != nil {
+		t.Fatal(err)
+	}
+	c.must(nil, "t0_c2")
+	c.must(nil)
+	c.refuses(func(cfg *Config) { cfg.Baseline = false }, "baseline")
+	if err := os.Remove(filepath.Join(c.cfg.SaveDir, "t0_c1", "timing.json")); err != nil {
+		t.Fatal(err)
+	}
+	c.refuses(nil, "t0_c1", "it has no timing.json")
+}
+
 // A baseline needs no count on each event, but the reply's tokens.
 func TestBaselineUsageAlone(t *testing.T) {
 	s := newScripted(t, func(q sent) answer {

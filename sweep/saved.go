@@ -105,10 +105,16 @@ func readPointFolder(dir, name string) (bookRow, error) {
 // runOfFolder reads which run measured the point of a folder, and that the folder
 // is whole.
 func runOfFolder(dir, name string) (collector.Run, error) {
-	for _, file := range []string{collector.FileConfiguration, collector.FileAcceptance, collector.FileTiming} {
-		if !exists(filepath.Join(dir, name, file)) {
-			return collector.Run{}, fmt.Errorf("it has no %s", file)
+	missing := func(files ...string) error {
+		for _, file := range files {
+			if !exists(filepath.Join(dir, name, file)) {
+				return fmt.Errorf("it has no %s", file)
+			}
 		}
+		return nil
+	}
+	if err := missing(collector.FileConfiguration, collector.FileTiming); err != nil {
+		return collector.Run{}, err
 	}
 	f, err := os.Open(filepath.Join(dir, name, recordsName))
 	if err != nil {
@@ -118,6 +124,9 @@ func runOfFolder(dir, name string) (collector.Run, error) {
 	run, err := collector.ReadRun(f)
 	if err == nil && run.Point != name {
 		err = fmt.Errorf("its %s is of point %q", recordsName, run.Point)
+	}
+	if err == nil && !run.Baseline {
+		err = missing(collector.FileAcceptance)
 	}
 	return run, err
 }

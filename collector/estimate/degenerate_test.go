@@ -23,3 +23,16 @@ func TestQuotientOfOneDenominator(t *testing.T) {
 		t.Errorf("got %+v, want a reason", in)
 	}
 }
+
+// Runs in which no conversation has a value have no interval, and are no reason to fail.
+func TestNoValueAtAll(t *testing.T) {
+	run := make([]Part, 12)
+	for i := range run {
+		run[i] = Part{Num: math.NaN(), Den: 2}
+	}
+	for _, in := range []Interval{Ratio(run, 1), RatioOfRuns([][]Part{run, run}, 1), Quotient([][]Part{run}, [][]Part{run}, 1)} {
+		if in.Known || in.Reason == "" {
+			t.Errorf("got %+v, want a reason", in)
+		}
+	}
+}

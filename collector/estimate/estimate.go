@@ -62,6 +62,7 @@ const (
 	tooFew   = "fewer than two conversations"
 	allEqual = "all conversations have the same value"
 	fewOther = "too few conversations differ from the others"
+	noNumber = "a conversation's value is no number"
 )
 
 // unknown is an Interval that says why it is none.

@@ -52,6 +52,9 @@ func newFigure(k kind, sides ...[]Part) (figure, string) {
 		}
 		f.known = min(f.known, known)
 		f.sides = append(f.sides, newSide(parts))
+		if r := f.sides[len(f.sides)-1].all.ratio(); math.IsNaN(r) || math.IsInf(r, 0) {
+			return f, noNumber
+		}
 		if k == logOfRatio && !(f.sides[len(f.sides)-1].all.ratio() > 0) {
 			return f, "a ratio is not above 0"
 		}
