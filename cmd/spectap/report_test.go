@@ -38,6 +38,7 @@ func TestReport(t *testing.T) {
 		{"has no points: want the folder of a sweep", []string{t.TempDir()}},
 		{"no such file", []string{filepath.Join(dir, "nothing")}},
 		{"want the folder of a sweep, or of one of its points", []string{page}},
+		{"nothing\": want the folder of a sweep without speculation", []string{dir, "--baseline", filepath.Join(dir, "nothing")}},
 	} {
 		if _, stderr := mustSpectap(t, exitUsage, append([]string{"report"}, bad.args...)...); !strings.Contains(stderr, bad.want) {
 			t.Errorf("report %q: got %q, want %q", bad.args, stderr, bad.want)

@@ -37,6 +37,11 @@ type Options struct {
 
 // Write makes the report of the folder dir at path.
 func Write(dir, path string, opts Options) error {
+	if opts.Baseline != "" {
+		if info, err := os.Stat(opts.Baseline); err != nil || !info.IsDir() {
+			return fmt.Errorf("cannot use --baseline %q: want the folder of a sweep without speculation", opts.Baseline)
+		}
+	}
 	src, err := Read(dir, opts)
 	if err != nil {
 		return err
@@ -59,8 +64,15 @@ func (s *Source) HTML(w io.Writer) error {
 }
 
 // writeWhole writes a file under a temporary name and renames it, so that a reader
-// sees the old page or the new one.
+// sees the old page or the new one. What is no plain file, as /dev/stdout, is
+// written to and not replaced.
 func writeWhole(path string, text []byte) error {
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		if err := writeThrough(path, text); err != nil {
+			return fmt.Errorf("%w: %q: %w", ErrWrite, path, err)
+		}
+		return nil
+	}
 	f, err := os.CreateTemp(filepath.Dir(path), ".spectap-*")
 	if err != nil {
 		return fmt.Errorf("%w: %q: %w", ErrWrite, path, err)
@@ -76,4 +88,14 @@ func writeWhole(path string, text []byte) error {
 		return errors.Join(fmt.Errorf("%w: %q: %w", ErrWrite, path, err), os.Remove(f.Name()))
 	}
 	return nil
+}
+
+// writeThrough writes to a pipe or a device.
+func writeThrough(path string, text []byte) error {
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	return errors.Join(err, f.Close())
 }
