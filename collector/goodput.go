@@ -204,7 +204,11 @@ func sloAnswer(temperature float64, rows []Summary) SLOAnswer {
 	}
 	asked := fmt.Sprintf("temperature %v, %s for %s of the requests", temperature, slo, percent(slo.Share))
 	if best < 0 {
-		answer.Sentence = fmt.Sprintf("%s: met at no load that was measured; %s: %s", asked, rows[0].loadName(), rows[0].Goodput.Reason)
+		verdict := "met at no load that was measured"
+		if slices.ContainsFunc(rows, func(r Summary) bool { return r.Goodput.Verdict == SLONotShown }) {
+			verdict = "not shown to be met at any load that was measured"
+		}
+		answer.Sentence = fmt.Sprintf("%s: %s; %s: %s", asked, verdict, rows[0].loadName(), rows[0].Goodput.Reason)
 		return answer
 	}
 	r := rows[best]

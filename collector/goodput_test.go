@@ -145,11 +145,12 @@ func TestSLOAnswers(t *testing.T) {
 	got := SLOAnswers([]Summary{
 		row(1, 32, SLOMissed), row(1, 8, SLOMet), row(1, 1, SLONotShown), row(1, 16, SLONotShown),
 		{Temperature: 3, Concurrency: 1}, // an older row
-		row(0, 4, SLONotShown), row(0, 2, SLONotShown),
+		row(0, 4, SLONotShown), row(0, 2, SLONotShown), row(2, 4, SLOMissed), row(2, 8, SLOMissed),
 	})
 	want := []SLOAnswer{
 		{1, "p", 8, 0, "temperature 1, ttft=200ms for 95.0 % of the requests: concurrency 8 is the largest measured that meets it; met because; concurrency 16: cannot be shown because; the lighter concurrency 1: cannot be shown because"},
-		{0, "", 0, 0, "temperature 0, ttft=200ms for 95.0 % of the requests: met at no load that was measured; concurrency 2: cannot be shown because"},
+		{0, "", 0, 0, "temperature 0, ttft=200ms for 95.0 % of the requests: not shown to be met at any load that was measured; concurrency 2: cannot be shown because"},
+		{2, "", 0, 0, "temperature 2, ttft=200ms for 95.0 % of the requests: met at no load that was measured; concurrency 4: missed because"},
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got\n%+v\nwant\n%+v", got, want)
