@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -42,6 +43,16 @@ func TestFoldersOfSpecdecBench(t *testing.T) {
 		for category, al := range files[0].Categories {
 			near(t, e.Name()+" "+category, figure(t, r, e.Name(), "AL["+category+"]").A, al, 1e-9)
 		}
+	}
+}
+
+// One question on both sides is no pair, and is not said to be on one side alone.
+func TestOneQuestion(t *testing.T) {
+	dir := filepath.Join(goldenRuns, "single_request")
+	r := compared(t, Options{}, dir, dir)
+	i := slices.IndexFunc(r.Comparisons[0].Differences, func(d Difference) bool { return d.What == "questions" })
+	if i < 0 || r.Comparisons[0].Differences[i].A != "1 and 0 more" || r.Comparisons[0].Differences[i].B != "the same 1 and 0 more" {
+		t.Errorf("got %+v", r.Comparisons[0].Differences)
 	}
 }
 

@@ -138,7 +138,11 @@ func (p PointComparison) otherDifferences() []Difference {
 		add("questions", level, fmt.Sprintf("%d of another text", n), fmt.Sprintf("the same %d", n))
 	}
 	if p.Pairing.By == byNone {
-		add("questions", warn, fmt.Sprintf("%d, none of B's", p.Pairing.OnlyA), fmt.Sprintf("%d, none of A's", p.Pairing.OnlyB))
+		if p.Pairing.shared > 0 {
+			add("questions", warn, fmt.Sprintf("%d and %d more", p.Pairing.shared, p.Pairing.OnlyA), fmt.Sprintf("the same %d and %d more", p.Pairing.shared, p.Pairing.OnlyB))
+		} else {
+			add("questions", warn, fmt.Sprintf("%d, none of B's", p.Pairing.OnlyA), fmt.Sprintf("%d, none of A's", p.Pairing.OnlyB))
+		}
 	} else if p.Pairing.OnlyA+p.Pairing.OnlyB > 0 {
 		n := p.Pairing.Pairs
 		add("questions", warn, fmt.Sprintf("%d and %d more", n, p.Pairing.OnlyA), fmt.Sprintf("the same %d and %d more", n, p.Pairing.OnlyB))

@@ -15,6 +15,8 @@ type Pairing struct {
 	OnlyB   int    `json:"only_b"`  // the same of B
 	Changed int    `json:"changed"` // questions of one id whose text differs; they are no pairs
 	Reason  string `json:"reason,omitempty"`
+
+	shared int // questions that both sides measured, too few to be pairs
 }
 
 // The values of Pairing.By.
@@ -54,7 +56,7 @@ func pairUp(a, b Point) pairs {
 	}
 	p.Pairs, p.OnlyA, p.OnlyB = len(common), a.questions(key)-len(common), b.questions(key)-len(common)
 	if p.Pairs < 2 {
-		p.By, p.Pairs = byNone, 0
+		p.By, p.Pairs, p.shared = byNone, 0, p.Pairs
 		p.Reason = "fewer than two questions were measured on both sides: the sides are compared as two samples, which shows less"
 		p.a, p.b = all(a), all(b)
 		return p

@@ -2,6 +2,7 @@ package compare
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 )
 
@@ -46,8 +47,16 @@ func (r Result) familyBlock() block {
 	if len(t.rows) > 0 {
 		b.lines = append(b.lines, "Each interval by itself misses the truth in 5 % of the cases, so of many some do: higher and lower hold for all intervals of one figure together (Holm's adjustment), perhaps for one interval looked at alone.")
 	}
+	if !r.showsSmallest() {
+		return b
+	}
 	b.lines = append(b.lines, "seen from: the smallest true difference that these questions would have told from none with a chance of 80 %.")
 	return b
+}
+
+// showsSmallest says that a table has a column of smallest differences.
+func (r Result) showsSmallest() bool {
+	return slices.ContainsFunc(r.Families, func(f Family) bool { return !timing(f.Quantity) })
 }
 
 func familyName(f Family) string {
