@@ -67,7 +67,11 @@ func TestBaselineRepeatsAndResume(t *testing.T) {
 	c.whole, c.s.noDrafts = true, true
 	c.s.script = plain
 	c.cfg.Baseline, c.cfg.Repeats = true, 2
-	c.must(nil, "t0_c1", "t0_c2", "t0_c2_r2", "t0_c1_r2")
+	result := c.must(nil, "t0_c1", "t0_c2", "t0_c2_r2", "t0_c1_r2")
+	var table strings.Builder
+	if Table(&table, result); strings.Count(table.String(), "│   baseline │") != 2 {
+		t.Errorf("got table\n%s", table.String())
+	}
 	book, err := os.ReadFile(filepath.Join(c.cfg.SaveDir, bookName))
 	if err != nil || strings.Contains(string(book), "average_al") || !strings.Contains(string(book), collector.FigureTTFT) {
 		t.Errorf("got %v\n%s", err, book)

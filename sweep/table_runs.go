@@ -65,6 +65,9 @@ func (l tableLine) cell(c column) string {
 		if f.column != c.name || l.runs < 2 {
 			continue
 		}
+		if !ok && l.Baseline && f.figure == collector.FigureAL {
+			return c.of(l.Summary)
+		}
 		if !ok {
 			return "-"
 		}
