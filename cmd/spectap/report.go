@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
@@ -36,7 +37,11 @@ anything and holds no prompt and no reply.
 			if err := report.Write(args[0], out, report.Options{Baseline: baseline}); err != nil {
 				return exitError{reportCode(err), err}
 			}
-			fmt.Fprintf(p.stdout, "report: %s\n", out)
+			said := p.stdout
+			if info, err := os.Stat(out); err == nil && !info.Mode().IsRegular() {
+				said = p.stderr // stdout may be where the page went
+			}
+			fmt.Fprintf(said, "report: %s\n", out)
 			return nil
 		},
 	}

@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 
 	"spectap/collector"
@@ -91,11 +92,15 @@ func lengthFigure(points []*point) figure {
 	for i, temp := range order {
 		legends = append(legends, newLegend(i, temperatureName(temp), false))
 	}
+	note := "Intervals are over conversations of this run only: two runs of one tool differ by about ±0.07 on 80 questions."
+	if slices.ContainsFunc(points, func(p *point) bool { return p.run.Repeat.Suffix() != "" }) {
+		note = "Intervals are over conversations of one run each: repeats in sweep.json has those over runs and conversations, and spectap compare takes the runs together."
+	}
 	return figure{
 		ID: "al", Title: "Acceptance length by point", Unit: viewsName(points) + " view, 95 % interval",
 		Desc:   fmt.Sprintf("Average acceptance length of %s with its interval over conversations.", counted(len(points), "point")),
 		Legend: legends, Wide: c.draw(wideWidth), Narrow: c.draw(narrowWidth), Data: t,
-		Notes: []string{"Intervals are over conversations of this run only: two runs of one tool differ by about ±0.07 on 80 questions."},
+		Notes: []string{note},
 	}
 }
 

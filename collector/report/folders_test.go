@@ -91,7 +91,7 @@ func TestFolders(t *testing.T) {
 			s.change = func(p *collector.Point) { p.Run.Repeat = collector.Repeat(i) }
 			f.add(s)
 		}
-	}, "drawn at the mean of its runs, with their range", "t0_c4_r2")
+	}, "drawn at the mean of its runs, with their range", "t0_c4_r2", "concurrency 4, run 2", "conversations of one run each")
 	check("files without records", func(f fixture) {
 		s := one
 		s.conversations = 3

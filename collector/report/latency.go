@@ -112,6 +112,14 @@ func curveFigures(id, title string, points []*point, of func(*point) distributio
 	return figures
 }
 
+// runName tells the runs of a point apart.
+func runName(p *point) string {
+	if p.run.Repeat.Suffix() == "" {
+		return ""
+	}
+	return fmt.Sprintf(", run %d", p.run.Repeat.Number())
+}
+
 // curveFigure draws the share of a sample at or below each value, at every percent.
 func curveFigure(id, title string, points []*point, of func(*point) distribution) figure {
 	shown := spread(points, maxCurves)
@@ -128,7 +136,7 @@ func curveFigure(id, title string, points []*point, of func(*point) distribution
 			}
 		}
 		c.series = append(c.series, line)
-		legends = append(legends, newLegend(i, p.load().name()+p.run.Repeat.Suffix(), true))
+		legends = append(legends, newLegend(i, p.load().name()+runName(p), true))
 		head = append(head, number(p.title()))
 	}
 	t := table{Caption: title + ": milliseconds at each percent", Head: head}
