@@ -5,8 +5,6 @@ import (
 	"maps"
 	"math"
 	"slices"
-
-	"spectap/collector/estimate"
 )
 
 // The limits above which a warning is given.
@@ -58,83 +56,6 @@ func (p Point) view() string {
 		return ViewServer
 	}
 	return ViewClient
-}
-
-// viewAL averages one view as its metric does. The generic metric averages turns,
-// so there a conversation weighs as many as it has.
-func (p Point) viewAL(convs []Conversation) (ViewAL, error) {
-	average, err := AverageAL(p.Run.Metric, convs)
-	if err != nil {
-		return ViewAL{}, err
-	}
-	v := ViewAL{AverageAL: average, Conversations: len(convs)}
-	interval := p.ratio(p.alParts(convs))
-	if !interval.Known {
-		v.NoInterval = interval.Reason
-		return v, nil
-	}
-	v.Interval = &IntervalFigure{Low: interval.Low, High: interval.High, IntervalMethod: p.intervalMethod()}
-	return v, nil
-}
-
-// alParts are what conversations give to Average_AL.
-func (p Point) alParts(convs []Conversation) []estimate.Part {
-	counted := averaged(p.Run.Metric, convs)
-	parts := make([]estimate.Part, len(counted))
-	for i, value := range ConversationALs(p.Run.Metric, counted) {
-		parts[i] = estimate.Part{Num: value, Den: 1}
-		if p.Run.Metric != MetricAcceptanceRate {
-			continue
-		}
-		turns := counted[i].Turns
-		parts[i] = estimate.Part{Den: float64(len(turns))}
-		for t := range turns {
-			sum, n := pool(turns[t : t+1])
-			parts[i].Num += float64(sum) / float64(n)
-		}
-	}
-	return parts
-}
-
-// averaged are the conversations whose AL is in Average_AL: with SpecBench the
-// last one of each question id.
-func averaged(m Metric, convs []Conversation) []Conversation {
-	if m != MetricSpecBench {
-		return convs
-	}
-	last := map[string]int{}
-	for i, c := range convs {
-		last[idIdentity(c.QuestionID)] = i
-	}
-	var list []Conversation
-	for i, c := range convs {
-		if last[idIdentity(c.QuestionID)] == i {
-			list = append(list, c)
-		}
-	}
-	return list
-}
-
-// keepPossible keeps the interval within what a step can bring: 1 token to k + 1,
-// where k is known.
-func (v *ViewAL) keepPossible(k int) {
-	if v.Interval == nil {
-		return
-	}
-	high := math.Inf(1)
-	if k > 0 {
-		high = float64(k + 1)
-	}
-	in := v.interval().Within(1, high)
-	v.Interval.Low, v.Interval.High = in.Low, in.High
-}
-
-// interval is the interval as a Summary has it.
-func (v ViewAL) interval() Interval {
-	if v.Interval == nil {
-		return Interval{Reason: v.NoInterval}
-	}
-	return Interval{Low: v.Interval.Low, High: v.Interval.High, Known: true}
 }
 
 // leftOut counts what is in no figure, by reason.
