@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -22,6 +23,7 @@ type campaign struct {
 	s     *scripted
 	cfg   Config
 	whole bool // the points' files are real ones
+	out   io.Writer
 }
 
 func newCampaign(t *testing.T) *campaign {
@@ -45,6 +47,7 @@ func (c *campaign) run(change func(*Config)) (Result, []string, error) {
 	if c.whole {
 		w.write = nil
 	}
+	w.Progress = c.out
 	result, err := w.Run(context.Background())
 	var asked []string
 	for _, q := range c.s.requests()[before:] {
@@ -99,7 +102,12 @@ func TestResume(t *testing.T) {
 	}
 	c.refuses(func(cfg *Config) { cfg.Resume = false }, "the point is complete", "run the others, add --resume")
 	c.s.server.Close() // which nobody needs to see that all is done
+	var said strings.Builder
+	c.out = &said
 	c.must(nil)
+	if want := "kept, because complete: 2 of 2 points (t0_c1, t0_c2); the server was not asked"; !strings.Contains(said.String(), want) {
+		t.Errorf("got %q, want %q in it", said.String(), want)
+	}
 	if got, want := entries(t, c.cfg.SaveDir), []string{"summary.csv", "sweep.json", "t0_c1", "t0_c2"}; !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}

@@ -134,7 +134,11 @@ func (s *Sweep) takeStock(result *Result) (kept, error) {
 		}
 	}
 	if len(names) > 0 {
-		s.progress.note(fmt.Sprintf("kept, because complete: %d of %d points (%s)", len(names), len(s.Plan.Points), strings.Join(names, ", ")))
+		text := fmt.Sprintf("kept, because complete: %d of %d points (%s)", len(names), len(s.Plan.Points), strings.Join(names, ", "))
+		if len(result.NotRun) == 0 {
+			text += "; the server was not asked"
+		}
+		s.progress.note(text)
 	}
 	return k, nil
 }
