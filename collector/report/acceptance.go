@@ -94,7 +94,7 @@ func lengthFigure(points []*point) figure {
 	}
 	note := "Intervals are over conversations of this run only: two runs of one tool differ by about ±0.07 on 80 questions."
 	if slices.ContainsFunc(points, func(p *point) bool { return p.run.Repeat.Suffix() != "" }) {
-		note = "Intervals are over conversations of one run each: repeats in sweep.json has those over runs and conversations, and spectap compare takes the runs together."
+		note = "Intervals are over conversations of one run each: those over runs and conversations stand below the throughput."
 	}
 	return figure{
 		ID: "al", Title: "Acceptance length by point", Unit: viewsName(points) + " view, 95 % interval",

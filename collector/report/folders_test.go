@@ -73,7 +73,7 @@ func TestFolders(t *testing.T) {
 			}
 		}}
 		f.records(filepath.Join(f.dir, "t0_c4"), base.point())
-	}, "Throughput by request rate", "20/s", "Of 7 requests, 6 are in 3 conversations; set apart, in no figure: 1 foreign.", "2 of 2", "1 point of a baseline", "temperature 0, by concurrency, baseline")
+	}, "Open loop: times from the intended moment", "Throughput by request rate", "20/s", "Of 7 requests, 6 are in 3 conversations; set apart, in no figure: 1 foreign.", "2 of 2", "1 point of a baseline", "temperature 0, by concurrency, baseline")
 	check("baseline only", func(f fixture) {
 		base := one
 		base.conversations = 3
@@ -91,7 +91,7 @@ func TestFolders(t *testing.T) {
 			s.change = func(p *collector.Point) { p.Run.Repeat = collector.Repeat(i) }
 			f.add(s)
 		}
-	}, "drawn at the mean of its runs, with their range", "t0_c4_r2", "concurrency 4, run 2", "conversations of one run each")
+	}, "drawn at the mean of its runs, with their range", "t0_c4_r2", "concurrency 4, run 2", "Several runs of a point together", "conversations of one run each")
 	check("files without records", func(f fixture) {
 		s := one
 		s.conversations = 3

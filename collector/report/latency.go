@@ -33,6 +33,9 @@ func (s *Source) latencySection() section {
 	figures = append(figures, curveFigures("ttft", "Time to first token", points, func(p *point) distribution { return p.ttft })...)
 	figures = append(figures, curveFigures("step", "Step time", stepped, func(p *point) distribution { return p.step })...)
 	sec.figures(figures...)
+	if t := openLoopTable(points); t != nil {
+		sec.table(*t)
+	}
 	if len(stepped) == 0 {
 		sec.quiet("Step times are not shown: no answer has two events with tokens.")
 	}

@@ -32,6 +32,7 @@ type point struct {
 	userTPS        float64                // mean of a turn's decode rate; 0 where no turn has one
 	ttft, step     distribution
 	performance    *collector.Performance // nil where nobody made it
+	figures        *collector.RunFigures  // what it gives to the figures of several runs; nil where there are no records
 	shared         int                    // gaps of 0: two events in one read, so no step time
 
 	categories []category
@@ -125,6 +126,9 @@ func (p *point) measure(c collector.Point, dir string) error {
 	}
 	if err := p.readFigures(c, dir); err != nil {
 		return err
+	}
+	if figures, err := c.RunFigures(); err == nil {
+		p.figures = &figures
 	}
 	p.requests = len(turns)
 	view := c.Run.Acceptance

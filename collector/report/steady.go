@@ -25,6 +25,73 @@ func steadyTable(points []*point) *table {
 	return &t
 }
 
+// repeatsTable shows what several runs of a point have in common; nil where there are none.
+func repeatsTable(points []*point) *table {
+	t := table{
+		Caption: "Several runs of a point together: 95 % interval over runs and conversations, of tokens per second over runs; the deviation between runs, and what the conversations alone would make of it",
+		Head:    []cell{textCell("Point"), textCell("Figure"), number("Runs"), number("All runs"), number("Low"), number("High"), number("Between runs"), number("By conversations")},
+	}
+	names := []struct {
+		figure, name string
+		scale        float64
+		decimals     int
+	}{{collector.FigureAL, "AL", 1, 3}, {collector.FigureOutputTPS, "Output tok/s", 1, 1}, {collector.FigureSteadyTPS, "Steady tok/s", 1, 1}, {collector.FigureTTFT, "TTFT, ms", 1e3, 2}, {collector.FigureTPOT, "Per token, ms", 1e3, 3}}
+	for _, group := range repeats(points) {
+		var figures []collector.RunFigures
+		for _, p := range group {
+			if p.figures != nil {
+				figures = append(figures, *p.figures)
+			}
+		}
+		if len(figures) < 2 {
+			continue
+		}
+		pooled := collector.PoolRuns(figures)
+		for _, n := range names {
+			f, ok := pooled.Figure(n.figure)
+			if !ok {
+				continue
+			}
+			text := func(v *float64) cell {
+				if v == nil {
+					return number(none)
+				}
+				return number(fixed(*v*n.scale, n.decimals))
+			}
+			low, high := text(nil), text(nil)
+			if f.Interval.Known {
+				low, high = text(&f.Interval.Low), text(&f.Interval.High)
+			}
+			t.Rows = append(t.Rows, []cell{textCell(short(pooled.Point, 48)), textCell(n.name), number(count(len(figures))), text(&f.Pooled), low, high, text(f.Between), text(f.Expected)})
+		}
+	}
+	if len(t.Rows) == 0 {
+		return nil
+	}
+	return &t
+}
+
+// openLoopTable shows the times from the intended moments, and whether client and
+// server kept up with the rate; nil where no point has one.
+func openLoopTable(points []*point) *table {
+	t := table{
+		Caption: "Open loop: times from the intended moment in milliseconds, conversations a second, and how late they began",
+		Head:    []cell{textCell("Point"), number("TTFT p50"), number("TTFT p90"), number("Request p50"), number("Request p90"), number("Asked"), number("Began"), number("Ended"), number("Schedule error p99"), textCell("Server keeps up")},
+	}
+	for _, p := range points {
+		o := p.spec.OpenLoop
+		if o == nil {
+			continue
+		}
+		t.Rows = append(t.Rows, []cell{textCell(p.title()), number(milliseconds(o.TTFT.P50)), number(milliseconds(o.TTFT.P90)), number(milliseconds(o.E2E.P50)), number(milliseconds(o.E2E.P90)),
+			number(fixed(o.Rate, 1)), number(fixed(o.Begun, 1)), number(fixed(o.Finished, 1)), number(milliseconds(o.ScheduleError.P99)), textCell(o.KeepsUp)})
+	}
+	if len(t.Rows) == 0 {
+		return nil
+	}
+	return &t
+}
+
 func (p *point) steadyCells() []cell {
 	s := p.performance.Steady
 	share := func(v *float64) string {

@@ -32,6 +32,9 @@ func (s *Source) throughputSection() section {
 		}
 	}
 	sec.figures(figures...)
+	if t := repeatsTable(points); t != nil {
+		sec.table(*t)
+	}
 	if t := steadyTable(points); t != nil {
 		sec.table(*t)
 	} else {
