@@ -44,7 +44,6 @@ type upload struct {
 type uploads struct {
 	taken   atomic.Int64 // bytes of their budget
 	buffers [9]sync.Pool // *[]byte of leastBuffer to mostBuffer
-	readers sync.Pool    // *bufio.Reader on client connections, of MaxHeadBytes
 }
 
 // take is false, and takes nothing, above most bytes of buffers.
@@ -97,7 +96,7 @@ func (s *Server) receive(ctx *fasthttp.RequestCtx) ([]byte, *failure) {
 	if length > 0 {
 		err = c.body.sized(c, length)
 	} else {
-		err = c.body.chunked(c, &ctx.Request.Header)
+		err = c.body.chunked(c)
 	}
 	ctx.Request.Header.SetContentLength(length) // as it came
 	if err == nil {
@@ -189,7 +188,7 @@ func (u *upload) grow(most int) error {
 // charge takes the room of a body from the budget. What a buffer has beyond the
 // longest body does not count: one body of that length always fits an empty budget.
 func (u *upload) charge(room, most int) error {
-	n := int64(min(room, most)) - u.budget
+	n := int64(min(room, most, u.s.cfg.MaxBodyBytes)) - u.budget
 	if !u.s.uploads.take(n, u.s.cfg.MaxBodiesBytes) {
 		return errNoRoom
 	}

@@ -1,48 +1,79 @@
 package proxy
 
 import (
-	"bufio"
 	"fmt"
 	"io"
 	"net/http"
 	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/rs/zerolog"
+	"github.com/valyala/fasthttp"
 )
 
-// The line before a chunk's data is read as fasthttp's strict grammar has it.
-func TestChunkLine(t *testing.T) {
-	f := func(line string, size int) {
+// A body in chunks is read whole wherever the network cuts it, up to the longest
+// one, with what stands behind it left for the next request.
+func TestChunkedBody(t *testing.T) {
+	const most = 40000
+	f := func(body string, want int, bad error) {
 		t.Helper()
-		br := bufio.NewReader(strings.NewReader(line + "next"))
-		got, err := chunkLine(br)
-		if size < 0 {
-			if err != errChunk {
-				t.Errorf("%q: got %d, %v; want it refused", line, got, err)
+		for _, step := range []int{1, 7, 1 << 20} {
+			cfg := testConfig(t, "http://127.0.0.1:1")
+			cfg.MaxBodyBytes, cfg.MaxBodiesBytes = most, most
+			s, err := New(cfg, records{}, zerolog.Nop())
+			if err != nil {
+				t.Fatal(err)
 			}
-			return
+			c, err := newClientConn(&stepConn{scriptConn{in: body + "next"}, step}, s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.phase.Store(int32(inBody))
+			c.body.s = s
+			err = c.body.chunked(c)
+			if err != bad {
+				t.Errorf("%.40q by %d: got %v, want %v", body, step, err, bad)
+			}
+			if got := strings.Trim(string(*c.body.buf), "x"); bad == nil && (len(*c.body.buf) != want || got != "") {
+				t.Errorf("%.40q by %d: got %d bytes with %.20q, want %d", body, step, len(*c.body.buf), got, want)
+			}
+			if rest, _ := io.ReadAll(c); bad == nil && string(rest) != "next" {
+				t.Errorf("%.40q by %d: got %q behind it", body, step, rest)
+			}
+			c.body.free()
+			if taken := s.uploads.taken.Load(); taken != 0 {
+				t.Errorf("%.40q by %d: %d bytes of the budget are lost", body, step, taken)
+			}
+			if err := s.Shutdown(t.Context()); err != nil {
+				t.Fatal(err)
+			}
 		}
-		rest, _ := io.ReadAll(br)
-		if got != size || err != nil || string(rest) != "next" {
-			t.Errorf("%q: got %d, %v and %q left; want %d", line, got, err, rest, size)
-		}
 	}
-	f("0\r\n", 0)
-	f("5\r\n", 5)
-	f("00fF\r\n", 255)
-	f("7fffffffffffffff\r\n", -1)
-	f("7ffffffffffffff\r\n", 0x7ffffffffffffff)
-	f("5;name=\"a;b\"\r\n", 5)
-	f("5;\r\n", 5)
-	f("5 \t\r\n", 5)
-	for _, bad := range []string{"", "\r\n", " 5\r\n", "5 ;a\r\n", "5 5\r\n", "-5\r\n", "+5\r\n", "0x5\r\n", "5\n", "5\r5", "5;a\nb\r\n", "5;a\x00\r\n", "g\r\n", ";a\r\n", "5_0\r\n"} {
-		f(bad, -1)
-	}
-	f("5;"+strings.Repeat("a", maxChunkLine+1)+"\r\n", -1)
-	if _, err := chunkLine(bufio.NewReader(strings.NewReader("5;a"))); err != io.EOF {
-		t.Errorf("got %v of a line that ends early, want io.EOF", err)
-	}
+	x := func(n int) string { return strings.Repeat("x", n) }
+	f(lastChunk, 0, nil)
+	f(chunk(x(5))+"0\r\nTrailer-Field: a\r\n\r\n", 5, nil)
+	f("5;name=\"a;b\"\r\nxxxxx\r\n"+lastChunk, 5, nil)
+	f(chunk(x(100))+chunk(x(30000))+lastChunk, 30100, nil)
+	f(chunk(x(most))+lastChunk, most, nil)
+	f(strings.Repeat(chunk(x(8)), most/8)+lastChunk, most, nil)
+	f(chunk(x(most))+chunk("x")+lastChunk, 0, fasthttp.ErrBodyTooLarge)
+	f(fmt.Sprintf("%x\r\n", most+1), 0, fasthttp.ErrBodyTooLarge)
+	f("7ffffffffffffff\r\n", 0, fasthttp.ErrBodyTooLarge)
+	f(chunk(x(5))+"g\r\n", 0, errChunk)
+	f("5\nxxxxx\r\n", 0, errChunk)
+	f("5\r\nxxxxxx\n", 0, errChunk)
+	f("0\r\nno field\r\n\r\n", 0, errChunk)
 }
+
+// stepConn brings a few bytes a read.
+type stepConn struct {
+	scriptConn
+	step int
+}
+
+// Read implements net.Conn.
+func (c *stepConn) Read(p []byte) (int, error) { return c.scriptConn.Read(p[:min(len(p), c.step)]) }
 
 // chunkConn sends a body in chunks, without end until all is sent.
 type chunkConn struct {
