@@ -44,6 +44,13 @@ func TestCompareSweeps(t *testing.T) {
 	mustSpectap(t, exitGateFailed, "compare", a, b, "--fail-if", "AL < -0.05")
 	mustSpectap(t, 0, "compare", b, a, "--fail_if", "AL < -0.05", "--fail_if", "acceptance[1] < 0")
 	mustSpectap(t, exitInconclusive, "compare", a, b, "--fail-if", "tps < -99%") // one run each
+	failed := filepath.Join(t.TempDir(), "failed")
+	if err := os.MkdirAll(filepath.Join(failed, "t0_c2.failed"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	mustSpectap(t, exitInconclusive, "compare", a, failed, "--fail-if", "AL < -0.05")
+	mustSpectap(t, exitUsage, "compare", a, failed)
+	mustSpectap(t, exitUsage, "compare", failed, a, "--fail-if", "AL < -0.05")
 	for format, want := range map[string]string{"text": "Acceptance length (client view), B - A", "markdown": "| t0_c2 |", "csv": "A,B,t0_c2,t0_c2,AL,overall"} {
 		if stdout, _ := mustSpectap(t, 0, "compare", a, b, "--format", format, "--points", "t0_c2"); !strings.Contains(stdout, want) || strings.Contains(stdout, "t0_c8 ") {
 			t.Errorf("--format %s does not say %q, or compares what was left out:\n%s", format, want, stdout)

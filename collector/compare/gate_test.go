@@ -2,7 +2,9 @@ package compare
 
 import (
 	"encoding/json"
+	"errors"
 	"math"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -152,8 +154,23 @@ func TestGateMissingPoint(t *testing.T) {
 	if r.Gate.Answer != Pass {
 		t.Errorf("got %+v, want pass: the point was left out on purpose", r.Gate)
 	}
+	failed := filepath.Join(dir, "failed")
+	if err := os.MkdirAll(filepath.Join(failed, "t0_c8.failed"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	nothing, err := Open(failed)
+	if !errors.Is(err, ErrNoPoint) {
+		t.Fatalf("got %v, want that there is no point", err)
+	}
+	r, err = Compare([]Input{open(t, filepath.Join(dir, "a")), nothing}, Options{FailIf: []Condition{c}})
+	if err != nil || r.Gate.Answer != Inconclusive || len(r.Gate.Judgements) != 2 {
+		t.Errorf("got %+v, %v, want inconclusive at both points: all points of B failed", r.Gate, err)
+	}
+	if !strings.Contains(r.Text(), "failed: no point that can be compared") {
+		t.Errorf("got\n%s", r.Text())
+	}
 	unknown, _ := ParseCondition("AL[coding] < -0.05")
-	_, err := Compare([]Input{open(t, filepath.Join(dir, "a")), open(t, b)}, Options{FailIf: []Condition{unknown}})
+	_, err = Compare([]Input{open(t, filepath.Join(dir, "a")), open(t, b)}, Options{FailIf: []Condition{unknown}})
 	if err == nil || !strings.Contains(err.Error(), "AL[roleplay]") {
 		t.Errorf("got %v, want an error that lists the categories", err)
 	}

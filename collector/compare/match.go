@@ -11,7 +11,7 @@ import (
 type matchedPoints struct{ a, b Point }
 
 // match joins the points of two inputs: as Options.Match says, else by name. Inputs
-// of one point each are joined whatever their names.
+// of one point each are joined whatever their names. None of a b without points is.
 func match(a, b Input, name string, opts Options) ([]matchedPoints, []Unmatched, error) {
 	listA, err := chosen(a, opts.Points)
 	if err != nil {
@@ -37,7 +37,7 @@ func match(a, b Input, name string, opts Options) ([]matchedPoints, []Unmatched,
 			unmatched = append(unmatched, Unmatched{name, p.Name})
 		}
 	}
-	if len(matched) == 0 {
+	if len(matched) == 0 && len(b.Points) > 0 {
 		return nil, unmatched, fmt.Errorf("%s and %s have no point in common: %s has %s, %s has %s; say which belong together with --match POINT_OF_A=POINT_OF_B",
 			a.Path, b.Path, a.Path, names(listA), b.Path, names(b.Points))
 	}

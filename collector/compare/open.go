@@ -2,6 +2,7 @@ package compare
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -12,10 +13,14 @@ import (
 	"spectap/collector"
 )
 
+// ErrNoPoint is behind the error of an input that is there, and of which nothing can
+// be compared.
+var ErrNoPoint = errors.New("has no point that can be compared")
+
 // Open reads one input: the folder of a sweep of ours, or of several runs of
 // specdec_bench's; the folder of one point or run; or a records file. What
 // cannot be read is in Input.Broken; an error says that there is no such input, or
-// nothing in it.
+// nothing in it. With ErrNoPoint the Input still says what failed.
 func Open(path string) (Input, error) {
 	in := Input{Path: path}
 	info, err := os.Stat(path)
@@ -43,7 +48,7 @@ func Open(path string) (Input, error) {
 		for _, p := range slices.Concat(in.Failed, in.Broken) {
 			reasons = append(reasons, p.Point+": "+p.Reason)
 		}
-		return in, fmt.Errorf("%q has no point that can be compared: %s", path, strings.Join(reasons, "; "))
+		return in, fmt.Errorf("%q %w: %s", path, ErrNoPoint, strings.Join(reasons, "; "))
 	}
 	return in, nil
 }

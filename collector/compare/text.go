@@ -1,6 +1,7 @@
 package compare
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"strconv"
@@ -98,7 +99,7 @@ func (r Result) inputBlock() block {
 			}
 			points = append(points, text)
 		}
-		b.lines = append(b.lines, fmt.Sprintf("%s  %s: %s", in.Label, in.Path, strings.Join(points, ", ")))
+		b.lines = append(b.lines, fmt.Sprintf("%s  %s: %s", in.Label, in.Path, cmp.Or(strings.Join(points, ", "), "no point that can be compared")))
 		for _, p := range in.Failed {
 			b.lines = append(b.lines, fmt.Sprintf("   %s failed: %s", p.Point, oneLine(p.Reason)))
 		}
