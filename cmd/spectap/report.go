@@ -34,7 +34,9 @@ anything and holds no prompt and no reply.
 			if out == "" {
 				out = filepath.Join(args[0], report.FileReport)
 			}
-			if err := report.Write(args[0], out, report.Options{Baseline: baseline}); err != nil {
+			unread, err := report.Write(args[0], out, report.Options{Baseline: baseline})
+			p.tellUnread(unread)
+			if err != nil {
 				return exitError{reportCode(err), err}
 			}
 			said := p.stdout
@@ -60,13 +62,22 @@ func (p program) makeReport(dir string, opts report.Options) {
 				err = fmt.Errorf("the report broke off: %v", r)
 			}
 		}()
-		return report.Write(dir, path, opts)
+		unread, err := report.Write(dir, path, opts)
+		p.tellUnread(unread)
+		return err
 	}()
 	if err != nil {
 		fmt.Fprintf(p.stderr, "spectap: no report: %v\n", err)
 		return
 	}
 	fmt.Fprintf(p.stderr, "Report: %s\n", path)
+}
+
+// tellUnread says on stderr what the page says, too.
+func (p program) tellUnread(unread []string) {
+	for _, text := range unread {
+		fmt.Fprintf(p.stderr, "spectap: report: %s\n", text)
+	}
 }
 
 // reportCode tells a folder that cannot be used from a page that cannot be written.

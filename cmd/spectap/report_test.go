@@ -44,6 +44,12 @@ func TestReport(t *testing.T) {
 			t.Errorf("report %q: got %q, want %q", bad.args, stderr, bad.want)
 		}
 	}
+	if err := os.WriteFile(filepath.Join(dir, "t0_c2", "records.jsonl"), []byte("{"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if _, stderr := mustSpectap(t, 0, "report", dir); !strings.Contains(stderr, "spectap: report: t0_c2: its records.jsonl has 0 run lines") {
+		t.Errorf("got %q, want the records that cannot be read", stderr)
+	}
 	if _, stderr := mustSpectap(t, exitFailed, "report", dir, "-o", filepath.Join(dir, "no", "folder.html")); !strings.Contains(stderr, "the page could not be written") {
 		t.Errorf("got %q", stderr)
 	}

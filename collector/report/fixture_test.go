@@ -155,7 +155,7 @@ func (f fixture) fail(s shape, reason string) {
 func (f fixture) page() string {
 	f.t.Helper()
 	path := filepath.Join(f.dir, FileReport)
-	if err := Write(f.dir, path, Options{}); err != nil {
+	if _, err := Write(f.dir, path, Options{}); err != nil {
 		f.t.Fatal(err)
 	}
 	text, err := os.ReadFile(path)

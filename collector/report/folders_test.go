@@ -175,7 +175,7 @@ func BenchmarkReport(b *testing.B) {
 	path := filepath.Join(dir, FileReport)
 	b.ReportAllocs()
 	for b.Loop() {
-		if err := Write(dir, path, Options{}); err != nil {
+		if _, err := Write(dir, path, Options{}); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -208,7 +208,7 @@ func TestSpeedUp(t *testing.T) {
 	baseline(beside, beside.dir)
 	f.add(own)
 	path := filepath.Join(t.TempDir(), FileReport)
-	if err := Write(f.dir, path, Options{Baseline: beside.dir}); err != nil {
+	if _, err := Write(f.dir, path, Options{Baseline: beside.dir}); err != nil {
 		t.Fatal(err)
 	}
 	given, err := os.ReadFile(path)

@@ -18,8 +18,9 @@ import (
 type point struct {
 	name, folder string
 	failed       bool
-	filesOnly    bool   // there are no records: it is what its files say
-	reason       string // why it failed
+	filesOnly    bool     // there are no records: it is what its files say
+	reason       string   // why it failed
+	unread       []string // what of its records could not be read
 	run          collector.Run
 	row          *bookRow // of sweep.json; nil where there is none
 
@@ -76,10 +77,6 @@ func (l load) name() string { return l.kind + " " + l.label() }
 
 // speculates says that there is an acceptance to speak of.
 func (p *point) speculates() bool { return !p.run.Baseline }
-
-func (p *point) warn(format string, args ...any) {
-	p.warnings = append(p.warnings, fmt.Sprintf(format, args...))
-}
 
 // category is the acceptance length of the conversations of one category.
 type category struct {

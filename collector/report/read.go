@@ -71,6 +71,17 @@ func Read(dir string, opts Options) (*Source, error) {
 	return s, nil
 }
 
+// unread says what could not be read.
+func (s *Source) unread() []string {
+	list := slices.Clone(s.warnings)
+	for _, p := range s.points {
+		for _, text := range p.unread {
+			list = append(list, p.title()+": "+short(text, 300))
+		}
+	}
+	return list
+}
+
 // folderName is the last part of the folder's full path.
 func folderName(dir string) string {
 	if full, err := filepath.Abs(dir); err == nil {
@@ -186,13 +197,14 @@ func readPoint(f pointFiles, row *bookRow) *point {
 	}
 	p, bad, err := loadRecords(f)
 	if bad > 0 {
-		pt.warn("%d lines of its records could not be read", bad)
+		pt.unread = append(pt.unread, counted(bad, "line")+" of its records could not be read")
+		pt.warnings = append(pt.warnings, pt.unread...)
 	}
 	if f.failed {
 		pt.reason = cmp.Or(reasonOf(f.dir), "no reason was recorded")
 	}
 	if err != nil {
-		pt.failed, pt.reason = true, err.Error()
+		pt.failed, pt.reason, pt.unread = true, err.Error(), append(pt.unread, err.Error())
 		return pt
 	}
 	pt.run = p.Run

@@ -35,22 +35,23 @@ type Options struct {
 	Baseline string
 }
 
-// Write makes the report of the folder dir at path.
-func Write(dir, path string, opts Options) error {
+// Write makes the report of the folder dir at path. unread says what of the folder
+// could not be read: the page says so, and who asked for it should.
+func Write(dir, path string, opts Options) (unread []string, err error) {
 	if opts.Baseline != "" {
 		if info, err := os.Stat(opts.Baseline); err != nil || !info.IsDir() {
-			return fmt.Errorf("cannot use --baseline %q: want the folder of a sweep without speculation", opts.Baseline)
+			return nil, fmt.Errorf("cannot use --baseline %q: want the folder of a sweep without speculation", opts.Baseline)
 		}
 	}
 	src, err := Read(dir, opts)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	var b bytes.Buffer
 	if err := src.HTML(&b); err != nil {
-		return err
+		return nil, err
 	}
-	return writeWhole(path, b.Bytes())
+	return src.unread(), writeWhole(path, b.Bytes())
 }
 
 // HTML writes the page.

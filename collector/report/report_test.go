@@ -188,7 +188,7 @@ func TestWriteIsWhole(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := Write(f.dir, path, Options{}); err == nil || !strings.Contains(err.Error(), "has no points") {
+	if _, err := Write(f.dir, path, Options{}); err == nil || !strings.Contains(err.Error(), "has no points") {
 		t.Errorf("got %v, want an error that says that the folder has no points", err)
 	}
 	entries, err := os.ReadDir(f.dir)

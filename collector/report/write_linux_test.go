@@ -20,7 +20,7 @@ func TestWriteToPipe(t *testing.T) {
 		text, _ := os.ReadFile(path)
 		got <- text
 	}()
-	if err := Write(f.dir, path, Options{}); err != nil {
+	if _, err := Write(f.dir, path, Options{}); err != nil {
 		t.Fatal(err)
 	}
 	if text := <-got; !strings.Contains(string(text), "</html>") {
