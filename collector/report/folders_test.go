@@ -91,7 +91,21 @@ func TestFolders(t *testing.T) {
 			s.change = func(p *collector.Point) { p.Run.Repeat = collector.Repeat(i) }
 			f.add(s)
 		}
-	}, "drawn at the mean of its runs, with their range", "t0_c4_r2", "concurrency 4, run 2", "Several runs of a point together", "conversations of one run each")
+	}, "drawn at the mean of its runs, with their range", "t0_c4_r2", "concurrency 4, run 2", "Several runs of a point together", "conversations of one run each", " tok/s at t0_c4, mean of 2 runs ")
+	check("the best of unlike repeats", func(f fixture) {
+		for i, name := range []string{"t0_c4", "t0_c4_r2", "t0_c8"} {
+			s := shape{name: name, concurrency: 4 << (i / 2), conversations: 3, categories: []string{"a"}, model: "m"}
+			s.change = func(p *collector.Point) {
+				p.Run.Repeat = collector.Repeat(i % 2)
+				for _, r := range p.Records { // the second run is the fastest, the two together are slower than the third
+					for j := range r.Chunks {
+						r.Chunks[j].At = r.Chunks[j].At * []time.Duration{8, 3, 4}[i] / 4
+					}
+				}
+			}
+			f.records(filepath.Join(f.dir, name), s.point())
+		}
+	}, " tok/s at t0_c8 ", "3 of 3")
 	check("files without records", func(f fixture) {
 		s := one
 		s.conversations = 3

@@ -125,11 +125,11 @@ func (s *Source) tiles() []tile {
 	if drafted := s.speculative(); len(drafted) > 0 {
 		tiles = append(tiles, lengthTile(drafted))
 	}
-	if best := most(complete, func(p *point) float64 { return p.tpsPerGPU }); best != nil {
-		tiles = append(tiles, tile{"Most throughput", rate(best.tpsPerGPU), "tok/s per GPU", "at " + best.title()})
+	if best, value := most(complete, func(p *point) float64 { return p.tpsPerGPU }); best != nil {
+		tiles = append(tiles, tile{"Most throughput", rate(value), "tok/s per GPU", "at " + best.title()})
 	}
-	if best := most(complete, func(p *point) float64 { return p.userTPS }); best != nil {
-		tiles = append(tiles, tile{"Fastest for a user", rate(best.userTPS), "tok/s", "at " + best.title()})
+	if best, value := most(complete, func(p *point) float64 { return p.userTPS }); best != nil {
+		tiles = append(tiles, tile{"Fastest for a user", rate(value), "tok/s", "at " + best.title()})
 	}
 	return append(tiles, state)
 }
@@ -150,15 +150,16 @@ func lengthTile(complete []*point) tile {
 	return t
 }
 
-// most is the point with the greatest value above 0; nil where none has one.
-func most(points []*point, of func(*point) float64) *point {
-	var best *point
-	for _, p := range points {
-		if v := of(p); v > 0 && (best == nil || v > of(best)) {
-			best = p
+// most are the runs of the point whose mean is the greatest one above 0, and that
+// mean; nil where no run has a value.
+func most(points []*point, of func(*point) float64) (best runs, value float64) {
+	known := slices.DeleteFunc(slices.Clone(points), func(p *point) bool { return of(p) <= 0 })
+	for _, group := range repeats(known) {
+		if mean, _, _ := group.mean(of); mean > value {
+			best, value = group, mean
 		}
 	}
-	return best
+	return best, value
 }
 
 // notices are what a reader must see before any figure.

@@ -74,6 +74,14 @@ func (r runs) mean(of func(*point) float64) (mean, lo, hi float64) {
 	return collector.Mean(values), slices.Min(values), slices.Max(values)
 }
 
+// title names the point, and says where a value is a mean of its runs.
+func (r runs) title() string {
+	if len(r) == 1 {
+		return r[0].title()
+	}
+	return fmt.Sprintf("%s, mean of %d runs", short(r[0].run.BasePoint(), 48), len(r))
+}
+
 // lineKey is what the points of one line have in common.
 type lineKey struct {
 	temperature float64
