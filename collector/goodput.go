@@ -213,7 +213,7 @@ func sloAnswer(temperature float64, rows []Summary) SLOAnswer {
 	}
 	r := rows[best]
 	answer.Point, answer.Concurrency, answer.RequestRate = r.Point, r.Concurrency, r.RequestRate
-	answer.Sentence = fmt.Sprintf("%s: %s is the largest measured that meets it; %s", asked, r.loadName(), r.Goodput.Reason)
+	answer.Sentence = fmt.Sprintf("%s: %s is the largest measured that meets it%s; %s", asked, r.loadName(), r.reservation(), r.Goodput.Reason)
 	if best+1 < len(rows) {
 		next := rows[best+1]
 		answer.Sentence += fmt.Sprintf("; %s: %s", next.loadName(), next.Goodput.Reason)
@@ -226,12 +226,28 @@ func sloAnswer(temperature float64, rows []Summary) SLOAnswer {
 	return answer
 }
 
-// oneALoad keeps one row of each load: a run that did not meet the SLO, where there is one.
+// reservation is what an SLO that is met at a request rate leaves open: a queue that
+// grows breaks it later than the arrivals lasted.
+func (s Summary) reservation() string {
+	if s.OpenLoop == nil {
+		return ""
+	}
+	switch s.OpenLoop.KeepsUp {
+	case KeepsUpUnknown:
+		return fmt.Sprintf(", of the %.3g s that were asked: too short to tell whether the server keeps up", s.OpenLoop.Window)
+	case KeepsUpNo:
+		return fmt.Sprintf(", of the %.3g s that were asked: the server does not keep up, so that a longer time would not", s.OpenLoop.Window)
+	}
+	return ""
+}
+
+// oneALoad keeps one row of each load: a run that did not meet the SLO, where there
+// is one, else one that met it with a reservation.
 func oneALoad(rows []Summary) []Summary {
 	var kept []Summary
 	for _, r := range rows {
 		if n := len(kept); n > 0 && kept[n-1].load() == r.load() {
-			if r.Goodput.Verdict != SLOMet {
+			if r.Goodput.Verdict != SLOMet || kept[n-1].Goodput.Verdict == SLOMet && r.reservation() != "" {
 				kept[n-1] = r
 			}
 			continue

@@ -179,6 +179,28 @@ func TestGoodputFromIntendedTime(t *testing.T) {
 	}
 }
 
+// An SLO that is met at a rate whose arrivals tell nothing of a queue is met with that
+// reservation, in the same part of the sentence; so it is of one run of several.
+func TestSLOAnswersOfShortArrivals(t *testing.T) {
+	row := func(verdict, keepsUp string) Summary {
+		return Summary{Point: "t0_q20", RequestRate: 20, Goodput: &Goodput{Verdict: verdict, Reason: "r"}, OpenLoop: &OpenLoop{Window: 1.5, KeepsUp: keepsUp}}
+	}
+	f := func(want string, rows ...Summary) {
+		t.Helper()
+		got := SLOAnswers(rows)
+		if len(got) != 1 || !strings.Contains(got[0].Sentence, want) {
+			t.Errorf("got %+v, want %q", got, want)
+		}
+	}
+	const short = "rate 20/s is the largest measured that meets it, of the 1.5 s that were asked: too short to tell whether the server keeps up; r"
+	f("rate 20/s is the largest measured that meets it; r", row(SLOMet, KeepsUpYes))
+	f(short, row(SLOMet, KeepsUpUnknown))
+	f(short, row(SLOMet, KeepsUpYes), row(SLOMet, KeepsUpUnknown))
+	f(short, row(SLOMet, KeepsUpUnknown), row(SLOMet, KeepsUpYes))
+	f("the server does not keep up, so that a longer time would not; r", row(SLOMet, KeepsUpNo))
+	f("met at no load that was measured", row(SLOMissed, KeepsUpYes), row(SLOMet, KeepsUpUnknown))
+}
+
 // The SLO is in the first line of the records, and a collection judges by it.
 func TestSLOInRecords(t *testing.T) {
 	run := slow(1, 0).Run

@@ -134,7 +134,7 @@ func (s *Source) goodputSection() section {
 			least = percent(*g.AtLeast)
 		}
 		t.Rows = append(t.Rows, []cell{textCell(p.title()), textCell(short(g.SLO.String(), 120)), number(count(g.Within) + " of " + count(g.Requests)), share, number(least), number(rate(g.PerSecond)), {Text: g.Verdict, Small: short(g.Reason, 200)}})
-		row := collector.Summary{Point: p.name, Temperature: p.run.Temperature, Concurrency: p.run.Concurrency, Goodput: g}
+		row := collector.Summary{Point: p.name, Temperature: p.run.Temperature, Concurrency: p.run.Concurrency, Goodput: g, OpenLoop: p.spec.OpenLoop}
 		if p.run.Schedule != nil {
 			row.Concurrency, row.RequestRate = 0, p.run.Schedule.Rate
 		}
