@@ -49,8 +49,8 @@ func (p Point) goodput(s selection) *Goodput {
 	if whole, ok := s.span(); ok {
 		g.PerSecond = float64(g.Within) / whole.seconds()
 	}
-	g.Interval = estimate.Share(parts, p.Run.Seed)
-	bound := estimate.ShareAtLeast(parts, p.Run.Seed)
+	g.Interval = estimate.Share(parts)
+	bound := estimate.ShareAtLeast(parts)
 	if bound.Known {
 		g.AtLeast = &bound.Low
 	}

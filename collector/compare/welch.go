@@ -19,7 +19,7 @@ func welch(x, y normal) (difference, ratio estimate.Interval, smallest *float64)
 	}
 	difference, df := x.minus(y)
 	if df > 0 {
-		s := (estimate.StudentQuantile((1+estimate.Level)/2, df) + estimate.StudentQuantile(0.8, df)) * math.Sqrt(x.variance+y.variance)
+		s := (estimate.StudentQuantile((1+estimate.Level)/2, df) + estimate.StudentQuantile(estimate.Power, df)) * math.Sqrt(x.variance+y.variance)
 		smallest = &s
 	}
 	if x.mean <= 0 || y.mean <= 0 {

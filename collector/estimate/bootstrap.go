@@ -88,7 +88,7 @@ func resample(figures []figure, seed int64, resamples int) []spread {
 	ts := t.draw(seed, resamples)
 	spreads := make([]spread, len(figures))
 	n := float64(t.n)
-	alpha := normalCDF(-studentQuantile((1+Level)/2, n-1))
+	alpha := normalCDF(-StudentQuantile((1+Level)/2, n-1))
 	for i, f := range figures {
 		s := &spreads[i]
 		if s.error = math.Sqrt(f.ofConversations()); s.error == 0 {

@@ -18,7 +18,7 @@ func MeanOfBlocks(values []float64) Interval {
 	if v <= float64(m*m)*roundOff*roundOff {
 		return unknown("all blocks have the same value")
 	}
-	half := float64(studentQuantile((1+Level)/2, n-1) * math.Sqrt(v/n))
+	half := float64(StudentQuantile((1+Level)/2, n-1) * math.Sqrt(v/n))
 	return Interval{Low: m - half, High: m + half, Known: true}
 }
 
@@ -58,7 +58,7 @@ func QuantileBounds(sorted []float64, q float64) Interval {
 // rarer way: so a share of 0 or 1 has an interval too, and is worth no more than
 // its conversations. Source: Korn and Graubard, Confidence Intervals for
 // Proportions With Small Expected Number of Positive Counts, 1998.
-func Share(hits []Part, seed int64) Interval {
+func Share(hits []Part) Interval {
 	low, high, reason := shareBounds(hits, (1-Level)/2)
 	if reason != "" {
 		return unknown(reason)
@@ -68,7 +68,7 @@ func Share(hits []Part, seed int64) Interval {
 
 // ShareAtLeast gives the bound above which the share is with 95 % confidence. Its
 // Interval ends at 1.
-func ShareAtLeast(hits []Part, seed int64) Interval {
+func ShareAtLeast(hits []Part) Interval {
 	low, _, reason := shareBounds(hits, 1-Level)
 	if reason != "" {
 		return unknown(reason)

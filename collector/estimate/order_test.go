@@ -38,23 +38,23 @@ func TestShare(t *testing.T) {
 	for i := range hits {
 		hits[i] = Part{2, 2}
 	}
-	all := Share(hits, 1)
+	all := Share(hits)
 	if !all.Known || all.High != 1 || all.Low < 0.94 || all.Low > 0.96 {
 		t.Errorf("got %+v of 160 of 160 in 80 conversations", all)
 	}
 	last := all.Low
 	for i := range 10 {
 		hits[i].Num--
-		got := Share(hits, 1)
+		got := Share(hits)
 		if got.Low >= last || got.High <= got.Low {
 			t.Errorf("got %+v with %d misses, %v with one less", got, i+1, last)
 		}
 		last = got.Low
 	}
-	if one := ShareAtLeast(hits, 1); one.High != 1 || one.Low <= last {
+	if one := ShareAtLeast(hits); one.High != 1 || one.Low <= last {
 		t.Errorf("got %+v, the interval begins at %v", one, last)
 	}
-	if got := Share(hits[:1], 1); got.Known || got.Reason == "" {
+	if got := Share(hits[:1]); got.Known || got.Reason == "" {
 		t.Errorf("got %+v", got)
 	}
 }

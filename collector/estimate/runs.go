@@ -44,8 +44,8 @@ func Quotient(a, b [][]Part, seed int64) Interval {
 	return in
 }
 
-// power is the chance of Smallest.
-const power = 0.8
+// Power is the chance of Smallest.
+const Power = 0.8
 
 // Smallest returns the smallest true difference of the ratios that would have been
 // told from none with a chance of 80 % at these numbers of conversations and runs:
@@ -59,7 +59,7 @@ func Smallest(a, b [][]Part, seed int64) (float64, bool) {
 	if v.all == 0 {
 		return 0, false
 	}
-	return (studentQuantile((1+Level)/2, v.df) + studentQuantile(power, v.df)) * math.Sqrt(v.all), true
+	return (StudentQuantile((1+Level)/2, v.df) + StudentQuantile(Power, v.df)) * math.Sqrt(v.all), true
 }
 
 // compared draws conversations and widens by what the runs add.
@@ -109,7 +109,7 @@ func pooled(k kind, sides ...[][]Part) (figure, string) {
 
 // square is that of the quantile of Student's t distribution behind an interval.
 func square(df float64) float64 {
-	t := studentQuantile((1+Level)/2, df)
+	t := StudentQuantile((1+Level)/2, df)
 	return float64(t * t)
 }
 

@@ -5,17 +5,6 @@ import "math"
 // normalCDF is Phi, the standard normal distribution's cumulative function.
 func normalCDF(z float64) float64 { return math.Erfc(-z/math.Sqrt2) / 2 }
 
-// normalQuantile is the inverse of normalCDF, for p between 0 and 1.
-func normalQuantile(p float64) float64 { return math.Sqrt2 * math.Erfinv(2*p-1) }
-
-// studentQuantile is the p quantile of Student's t distribution, for p from 0.5 to
-// below 1 and any positive degrees of freedom. With x the 2(1-p) quantile of the
-// beta distribution with df/2 and 1/2 it is sqrt(df (1-x) / x).
-func studentQuantile(p, df float64) float64 {
-	x := betaQuantile(2*(1-p), df/2, 0.5)
-	return math.Sqrt(df * (1 - x) / x)
-}
-
 // betaQuantile is the p quantile of the beta distribution, by bisection.
 func betaQuantile(p, a, b float64) float64 {
 	low, high := 0.0, 1.0

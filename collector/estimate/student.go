@@ -2,10 +2,13 @@ package estimate
 
 import "math"
 
-// StudentQuantile is the p quantile of Student's t distribution with df degrees of
-// freedom, for p from 0.5 to below 1. It is for intervals that are made elsewhere of
-// means and their variances.
-func StudentQuantile(p, df float64) float64 { return studentQuantile(p, df) }
+// StudentQuantile is the p quantile of Student's t distribution, for p from 0.5 to
+// below 1 and any positive degrees of freedom. With x the 2(1-p) quantile of the
+// beta distribution with df/2 and 1/2 it is sqrt(df (1-x) / x).
+func StudentQuantile(p, df float64) float64 {
+	x := betaQuantile(2*(1-p), df/2, 0.5)
+	return math.Sqrt(df * (1 - x) / x)
+}
 
 // StudentChance is the chance that Student's t with df degrees of freedom is as far
 // from 0 as t, on either side.
