@@ -3,6 +3,7 @@ package collector
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"spectap/collector/estimate"
 )
@@ -96,16 +97,9 @@ func (p Point) RunFigures() (RunFigures, error) {
 
 // add takes a ratio over conversations; one without any is left out.
 func (f *RunFigures) add(name string, parts []estimate.Part) {
-	figure := runFigure{name: name, parts: parts}
-	num, den := 0.0, 0.0
-	for _, part := range parts {
-		num, den = num+part.Num, den+part.Den
+	if sum := estimate.Sum(parts); sum.Den != 0 {
+		f.figures = append(f.figures, runFigure{name: name, parts: parts, value: sum.Ratio()})
 	}
-	if den == 0 {
-		return
-	}
-	figure.value = num / den
-	f.figures = append(f.figures, figure)
 }
 
 // alByQuestion are the parts of Average_AL by place in the data set.
@@ -183,13 +177,7 @@ func pooledFigure(name string, runs []runFigure, seed int64) RepeatFigures {
 	}
 	f.Method = "runs and conversations"
 	parts = present(parts)
-	num, den := 0.0, 0.0
-	for _, run := range parts {
-		for _, part := range run {
-			num, den = num+part.Num, den+part.Den
-		}
-	}
-	f.Pooled, f.Interval = num/den, estimate.RatioOfRuns(parts, seed)
+	f.Pooled, f.Interval = estimate.Sum(slices.Concat(parts...)).Ratio(), estimate.RatioOfRuns(parts, seed)
 	f.spread(parts)
 	return f
 }
@@ -252,7 +240,7 @@ func valuesOf(parts []estimate.Part) []float64 {
 	var values []float64
 	for _, part := range parts {
 		if part.Den > 0 {
-			values = append(values, part.Num/part.Den)
+			values = append(values, part.Ratio())
 		}
 	}
 	return values

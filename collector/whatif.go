@@ -136,12 +136,10 @@ func (p Point) lastPosition(convs []Conversation, hist []int, k int) LastPositio
 	}
 	with, without := p.alParts(convs), p.alParts(shortened(convs, k-1))
 	gain := make([]estimate.Part, len(with))
-	num, den := 0.0, 0.0
 	for i := range gain {
 		gain[i] = estimate.Part{Num: with[i].Num - without[i].Num, Den: with[i].Den}
-		num, den = num+gain[i].Num, den+gain[i].Den
 	}
-	last.Gain, last.GainInterval = num/den, p.ratio(gain)
+	last.Gain, last.GainInterval = estimate.Sum(gain).Ratio(), p.ratio(gain)
 	return last
 }
 

@@ -1,6 +1,7 @@
 package compare
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -82,7 +83,7 @@ var configFacts = []struct {
 func factsOfFiles(config collector.Object) facts {
 	f := facts{
 		{"data set", refuse, datasetOf(config)},
-		{"model", refuse, firstOf(configText(config, "model_dir"), configText(config, "served_model"))},
+		{"model", refuse, cmp.Or(configText(config, "model_dir"), configText(config, "served_model"))},
 		{"temperature", warn, configText(config, "temperature")},
 	}
 	if c := configText(config, "concurrency"); c != "" {
@@ -98,7 +99,7 @@ func factsOfRun(p collector.Point) facts {
 	f := facts{
 		{"metric", refuse, string(p.Run.Metric)},
 		{"data set", refuse, p.Run.Dataset},
-		{"model", refuse, firstOf(configText(config, "model_dir"), p.Run.Model)},
+		{"model", refuse, cmp.Or(configText(config, "model_dir"), p.Run.Model)},
 		{"temperature", warn, jsonText(p.Run.Temperature)},
 		{"warm-up", warn, fmt.Sprintf("%d conversations", p.Run.Warmup)},
 	}
@@ -235,15 +236,6 @@ func jsonText(v any) string {
 	return string(b)
 }
 
-func firstOf(values ...string) string {
-	for _, v := range values {
-		if v != "" {
-			return v
-		}
-	}
-	return ""
-}
-
 // sameModel says that two names may be one model: equal, or the last parts of
 // their paths are.
 func sameModel(a, b string) bool { return a == b || path.Base(a) == path.Base(b) }
@@ -278,7 +270,7 @@ func factsDiffer(a, b Point) []Difference {
 			if f.level != refuse {
 				continue // what one side does not say is no difference
 			}
-			d.Level, d.A, d.B = warn, firstOf(x, unsaid), firstOf(y, unsaid)
+			d.Level, d.A, d.B = warn, cmp.Or(x, unsaid), cmp.Or(y, unsaid)
 		case f.name == "model" && sameModel(x, y):
 			d.Level = warn
 		}

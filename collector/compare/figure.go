@@ -231,15 +231,11 @@ func (m measure) sample(runs [][]conversation) [][]estimate.Part {
 
 // value is the ratio of the sums over all runs; nil where there is nothing.
 func value(runs [][]estimate.Part) *float64 {
-	var sum estimate.Part
-	for _, p := range slices.Concat(runs...) {
-		sum.Num, sum.Den = sum.Num+p.Num, sum.Den+p.Den
-	}
+	sum := estimate.Sum(slices.Concat(runs...))
 	if sum.Den == 0 {
 		return nil
 	}
-	v := sum.Num / sum.Den
-	return &v
+	return pointer(sum.Ratio())
 }
 
 // constant says that all pairs of single runs differ by the same, and by what.

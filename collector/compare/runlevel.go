@@ -95,15 +95,10 @@ func (r run) whole(quantity string) float64 {
 	if quantity == QuantityRequestTPS {
 		of = func(t turn) sample { return t.rate }
 	}
-	var sum estimate.Part
-	for _, c := range r.convs {
-		p := samplePart(of)(c)
-		sum.Num, sum.Den = sum.Num+p.Num, sum.Den+p.Den
+	if mean := value(measure{part: samplePart(of)}.parts([][]conversation{r.convs})); mean != nil {
+		return *mean
 	}
-	if sum.Den == 0 {
-		return 0
-	}
-	return sum.Num / sum.Den
+	return 0
 }
 
 // runFigure compares numbers of whole runs. Only repeats show how far runs differ.

@@ -1,10 +1,12 @@
 package compare
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 
 	"spectap/collector/estimate"
 )
@@ -72,21 +74,11 @@ func speedUp(points []PointComparison) []SpeedUp {
 	}
 	for i := range list {
 		s := &list[i]
-		slices.SortStableFunc(s.Points, func(a, b SpeedUpPoint) int { return int(sign(a.Load - b.Load)) })
+		slices.SortStableFunc(s.Points, func(a, b SpeedUpPoint) int { return cmp.Compare(a.Load, b.Load) })
 		s.Throughput = s.crossover(func(p SpeedUpPoint) Estimate { return p.Throughput })
 		s.PerUser = s.crossover(func(p SpeedUpPoint) Estimate { return p.PerUser })
 	}
 	return list
-}
-
-func sign(v float64) float64 {
-	switch {
-	case v < 0:
-		return -1
-	case v > 0:
-		return 1
-	}
-	return 0
 }
 
 // over is the ratio of a quantity, speculative over baseline.
@@ -190,12 +182,9 @@ func (s SpeedUp) byValues(of func(SpeedUpPoint) Estimate) string {
 }
 
 func join(list []string) string {
-	if len(list) < 2 {
-		return fmt.Sprint(list[0])
+	last := len(list) - 1
+	if last < 1 {
+		return list[last]
 	}
-	text := list[0]
-	for _, s := range list[1 : len(list)-1] {
-		text += ", " + s
-	}
-	return text + " and " + list[len(list)-1]
+	return strings.Join(list[:last], ", ") + " and " + list[last]
 }

@@ -40,15 +40,11 @@ type normal struct {
 
 // linearised is the ratio of the sums with its variance.
 func linearised(parts []estimate.Part) normal {
-	var sum estimate.Part
-	for _, p := range parts {
-		sum.Num, sum.Den = sum.Num+p.Num, sum.Den+p.Den
-	}
-	out := normal{n: len(parts)}
+	sum, out := estimate.Sum(parts), normal{n: len(parts)}
 	if len(parts) == 0 || sum.Den == 0 {
 		return normal{}
 	}
-	out.mean = sum.Num / sum.Den
+	out.mean = sum.Ratio()
 	squares, n := 0.0, float64(len(parts))
 	for _, p := range parts {
 		u := (p.Num - float64(out.mean*p.Den)) * n / sum.Den

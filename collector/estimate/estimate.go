@@ -72,8 +72,8 @@ func unknown(reason string) Interval { return Interval{Reason: reason} }
 // more than one resample in a thousand is one conversation alone.
 const fewest = 5
 
-// sum adds parts.
-func sum(parts []Part) Part {
+// Sum adds parts.
+func Sum(parts []Part) Part {
 	var s Part
 	for _, p := range parts {
 		s.Num += p.Num
@@ -82,7 +82,8 @@ func sum(parts []Part) Part {
 	return s
 }
 
-func (p Part) ratio() float64 { return p.Num / p.Den }
+// Ratio is what the part makes alone.
+func (p Part) Ratio() float64 { return p.Num / p.Den }
 
 // finite says that a number is one.
 func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }

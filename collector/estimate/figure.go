@@ -29,9 +29,9 @@ type side struct {
 }
 
 func newSide(parts []Part) side {
-	s := side{parts: parts, all: sum(parts), e: make([]float64, len(parts))}
+	s := side{parts: parts, all: Sum(parts), e: make([]float64, len(parts))}
 	for i, p := range parts {
-		s.e[i] = p.Num - float64(s.all.ratio()*p.Den)
+		s.e[i] = p.Num - float64(s.all.Ratio()*p.Den)
 	}
 	return s
 }
@@ -52,10 +52,10 @@ func newFigure(k kind, sides ...[]Part) (figure, string) {
 		}
 		f.known = min(f.known, known)
 		f.sides = append(f.sides, newSide(parts))
-		if r := f.sides[len(f.sides)-1].all.ratio(); math.IsNaN(r) || math.IsInf(r, 0) {
+		if r := f.sides[len(f.sides)-1].all.Ratio(); math.IsNaN(r) || math.IsInf(r, 0) {
 			return f, noNumber
 		}
-		if k == logOfRatio && !(f.sides[len(f.sides)-1].all.ratio() > 0) {
+		if k == logOfRatio && !(f.sides[len(f.sides)-1].all.Ratio() > 0) {
 			return f, "a ratio is not above 0"
 		}
 	}
@@ -64,12 +64,12 @@ func newFigure(k kind, sides ...[]Part) (figure, string) {
 
 // value is the figure.
 func (f figure) value() float64 {
-	a := f.sides[0].all.ratio()
+	a := f.sides[0].all.Ratio()
 	switch f.kind {
 	case difference:
-		return a - f.sides[1].all.ratio()
+		return a - f.sides[1].all.Ratio()
 	case logOfRatio:
-		return math.Log(a / f.sides[1].all.ratio())
+		return math.Log(a / f.sides[1].all.Ratio())
 	}
 	return a
 }
@@ -81,7 +81,7 @@ func (f figure) moved(r [2]float64) (distance float64, slope [2]float64) {
 	case difference:
 		return r[0] - r[1], [2]float64{1, -1}
 	case logOfRatio:
-		a, b := f.sides[0].all.ratio(), f.sides[1].all.ratio()
+		a, b := f.sides[0].all.Ratio(), f.sides[1].all.Ratio()
 		return math.Log1p(r[0]/a) - math.Log1p(r[1]/b), [2]float64{1 / (a + r[0]), -1 / (b + r[1])}
 	}
 	return r[0], [2]float64{1, 0}
@@ -107,7 +107,7 @@ func (f figure) jackknife() []float64 {
 func (f figure) ofConversations() float64 {
 	n, scale := float64(f.n), 0.0
 	for _, s := range f.sides {
-		scale = max(scale, math.Abs(s.all.ratio()))
+		scale = max(scale, math.Abs(s.all.Ratio()))
 	}
 	if f.kind == logOfRatio {
 		scale = 1

@@ -78,10 +78,8 @@ func ShareAtLeast(hits []Part) Interval {
 
 // shareBounds are the bounds that the share passes with the chance tail each.
 func shareBounds(hits []Part, tail float64) (low, high float64, reason string) {
-	var all Part
-	clusters := 0
+	all, clusters := Sum(hits), 0
 	for _, h := range hits {
-		all.Num, all.Den = all.Num+h.Num, all.Den+h.Den
 		if h.Den > 0 {
 			clusters++
 		}

@@ -152,7 +152,7 @@ func (s side) ofRuns(runs [][]Part) (ofMeans, rest float64) {
 	for j, run := range runs {
 		values[j] = make([]float64, len(run))
 		for i, p := range run {
-			values[j][i] = float64(scale * (p.Num - float64(s.all.ratio()*p.Den)))
+			values[j][i] = float64(scale * (p.Num - float64(s.all.Ratio()*p.Den)))
 		}
 		means[j] = mean(values[j])
 	}

@@ -143,7 +143,7 @@ func trueRatio(part func(*rand.Rand) Part) float64 {
 		p := part(rng)
 		s.Num, s.Den = s.Num+p.Num, s.Den+p.Den
 	}
-	return s.ratio()
+	return s.Ratio()
 }
 
 // paired are the studies of Difference and Quotient: b's drafter is better by a
