@@ -118,7 +118,7 @@ func (f *pointFiles) fail(reason string, failed []failedRequest) (dir string, er
 	if err := f.describeFailure(reason, failed); err != nil {
 		return "", err
 	}
-	return filepath.Join(f.dir, f.name+".failed"), f.rename(f.name + ".failed")
+	return filepath.Join(f.dir, f.name+collector.FailedSuffix), f.rename(f.name + collector.FailedSuffix)
 }
 
 // describeFailure leaves the records, what another driver wrote, and error.json.
@@ -130,7 +130,7 @@ func (f *pointFiles) describeFailure(reason string, failed []failedRequest) erro
 		Reason string          `json:"reason"`
 		Failed []failedRequest `json:"failed_requests"`
 	}{"spectap.error/1", f.name, reason, append([]failedRequest{}, failed...)}, "", "  ")
-	err = errors.Join(err, jsonErr, os.WriteFile(filepath.Join(f.partial, "error.json"), append(text, '\n'), 0o666))
+	err = errors.Join(err, jsonErr, os.WriteFile(filepath.Join(f.partial, collector.FileError), append(text, '\n'), 0o666))
 	if err != nil {
 		return fmt.Errorf("cannot set point %s aside: %w", f.name, err)
 	}
@@ -163,10 +163,10 @@ func (f *pointFiles) rescue(reason error) error {
 		return fmt.Errorf("%w; its records are kept in %s", reason, dir)
 	}
 	_ = f.strip() // no room for error.json
-	if err := f.rename(f.name + ".failed"); err != nil {
+	if err := f.rename(f.name + collector.FailedSuffix); err != nil {
 		return errors.Join(reason, err, fmt.Errorf("its records are kept in %s", f.partial))
 	}
-	return fmt.Errorf("%w; its records are kept in %s", reason, filepath.Join(f.dir, f.name+".failed"))
+	return fmt.Errorf("%w; its records are kept in %s", reason, filepath.Join(f.dir, f.name+collector.FailedSuffix))
 }
 
 // discard removes what there is of a point and returns the reason, joined with

@@ -107,7 +107,7 @@ func (f *Foreign) name() (string, error) {
 			label = "exec"
 		}
 	}
-	if label != filepath.Base(label) || strings.HasPrefix(label, ".") || strings.HasSuffix(label, ".failed") || strings.ContainsAny(label, `\:`) {
+	if label != filepath.Base(label) || strings.HasPrefix(label, ".") || strings.HasSuffix(label, collector.FailedSuffix) || strings.ContainsAny(label, `\:`) {
 		return label, fmt.Errorf("cannot use --label %q: want the name of a folder, such as t0_c32", label)
 	}
 	return label, nil

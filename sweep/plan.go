@@ -214,7 +214,7 @@ func checkNoRun(dir string) []error {
 func checkPointFolder(dir, name string) error {
 	for _, found := range []struct{ path, what, how string }{
 		{filepath.Join(dir, name), "is complete", "leave this point out, or choose another --save_dir"},
-		{filepath.Join(dir, name+".failed"), "failed", "remove the folder to run the point again, or choose another --save_dir"},
+		{filepath.Join(dir, name+collector.FailedSuffix), "failed", "remove the folder to run the point again, or choose another --save_dir"},
 		{filepath.Join(dir, "."+name+".partial"), "is running, or was killed", "remove the folder if no sweep runs, or choose another --save_dir"},
 	} {
 		if exists(found.path) {

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"spectap/collector"
 )
 
 // kept is what earlier sweeps left in --save_dir.
@@ -150,7 +152,7 @@ func setAside(dir, name string) error {
 			return err
 		}
 	}
-	if failed := filepath.Join(dir, name+".failed"); exists(failed) {
+	if failed := filepath.Join(dir, name+collector.FailedSuffix); exists(failed) {
 		return moveAside(dir, name, failed)
 	}
 	return nil

@@ -1,7 +1,7 @@
 package compare
 
 import (
-	"encoding/json"
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -95,8 +95,8 @@ func (r *reader) below(dir string, shards bool) error {
 		case strings.HasPrefix(name, ".") && strings.HasSuffix(name, ".partial"):
 			r.failed = append(r.failed, Problem{strings.TrimSuffix(name[1:], ".partial"), path, "it is running, or was killed"})
 		case strings.HasPrefix(name, "."):
-		case strings.HasSuffix(name, ".failed"):
-			r.failed = append(r.failed, Problem{strings.TrimSuffix(name, ".failed"), path, failure(path)})
+		case strings.HasSuffix(name, collector.FailedSuffix):
+			r.failed = append(r.failed, Problem{strings.TrimSuffix(name, collector.FailedSuffix), path, cmp.Or(collector.FailureReason(path), "it failed")})
 		case shards && shardFolder.MatchString(name) && !marked(path):
 			if err := r.below(path, false); err != nil {
 				return err
@@ -106,21 +106,6 @@ func (r *reader) below(dir string, shards bool) error {
 		}
 	}
 	return nil
-}
-
-// failure is why a point was set aside.
-func failure(dir string) string {
-	var e struct {
-		Reason string `json:"reason"`
-	}
-	body, err := os.ReadFile(filepath.Join(dir, "error.json"))
-	if err == nil {
-		err = json.Unmarshal(body, &e)
-	}
-	if err != nil || e.Reason == "" {
-		return "it failed"
-	}
-	return e.Reason
 }
 
 // folder reads one folder: our records where they are, else specdec_bench's files.

@@ -20,7 +20,7 @@ func (p *point) readFiles(dir string) {
 	p.run.Point = p.name
 	p.readConfiguration(filepath.Join(dir, collector.FileConfiguration))
 	if p.failed {
-		p.reason = cmp.Or(reasonOf(dir), "no reason was recorded")
+		p.reason = reasonOf(dir)
 		return
 	}
 	p.spec = new(collector.Speculation)

@@ -2,7 +2,6 @@ package report
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -24,9 +23,6 @@ type Source struct {
 	warnings []string // of the folder as a whole
 	speedUp  speedUps
 }
-
-// failedSuffix marks the folder of a point that was set aside.
-const failedSuffix = ".failed"
 
 // pointFiles are the records files of one point: one, or its shards'.
 type pointFiles struct {
@@ -158,7 +154,7 @@ func pointsBelow(dir, sub string) ([]pointFiles, error) {
 // files that are made of them.
 func pointIn(dir, folder string) (f pointFiles, ok bool) {
 	name := folderName(dir)
-	f = pointFiles{name: strings.TrimSuffix(name, failedSuffix), folder: folder, dir: dir, failed: strings.HasSuffix(name, failedSuffix)}
+	f = pointFiles{name: strings.TrimSuffix(name, collector.FailedSuffix), folder: folder, dir: dir, failed: strings.HasSuffix(name, collector.FailedSuffix)}
 	if path := filepath.Join(dir, collector.FileRecords); isFile(path) {
 		f.files = []string{path}
 		return f, true
@@ -201,7 +197,7 @@ func readPoint(f pointFiles, row *bookRow) *point {
 		pt.warnings = append(pt.warnings, pt.unread...)
 	}
 	if f.failed {
-		pt.reason = cmp.Or(reasonOf(f.dir), "no reason was recorded")
+		pt.reason = reasonOf(f.dir)
 	}
 	if err != nil {
 		pt.failed, pt.reason, pt.unread = true, err.Error(), append(pt.unread, err.Error())
@@ -264,19 +260,9 @@ func withoutPath(err error) error {
 	return err
 }
 
-// reasonOf reads why a point failed from its error.json.
+// reasonOf is why a point was set aside.
 func reasonOf(dir string) string {
-	text, err := os.ReadFile(filepath.Join(dir, "error.json"))
-	if err != nil {
-		return ""
-	}
-	var e struct {
-		Reason string `json:"reason"`
-	}
-	if json.Unmarshal(text, &e) != nil {
-		return ""
-	}
-	return e.Reason
+	return cmp.Or(collector.FailureReason(dir), "no reason was recorded")
 }
 
 // comparePoints puts points in the order of a reader: temperature, load, repeat.
