@@ -92,7 +92,7 @@ func lengthFigure(points []*point) figure {
 	for i, temp := range order {
 		legends = append(legends, newLegend(i, temperatureName(temp), false))
 	}
-	note := "Intervals are over conversations of this run only: two runs of one tool differ by about ±0.07 on 80 questions."
+	note := "Intervals are over conversations of this run only: another run of the same server may differ by more."
 	if slices.ContainsFunc(points, func(p *point) bool { return p.run.Repeat.Suffix() != "" }) {
 		note = "Intervals are over conversations of one run each: those over runs and conversations stand below the throughput."
 	}
