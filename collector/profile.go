@@ -85,7 +85,7 @@ func (p Point) profile(spec Speculation, w *WhatIf) *Profile {
 	f := &Profile{
 		SchemaVersion: "1.0", Measured: true, Target: profileModel(p.Run.Model), DraftLength: len(w.Lengths), MaxK: len(w.Lengths),
 		Draft: profileModel(p.Run.speculative().Model), Verification: "longest_prefix", Histogram: map[string]int{}, MeanLength: rounded(float64(tokens) / float64(steps)),
-		MeanByRequest: rounded(spec.averageAL()), Model: "measured_per_k",
+		MeanByRequest: rounded(spec.AL().AverageAL), Model: "measured_per_k",
 		Conditions: ProfileOf{
 			Tool: "spectap", Dataset: p.Run.Dataset, Temperature: p.Run.Temperature, Concurrency: p.Run.Concurrency, Engine: p.Run.Engine,
 			EngineVersion: p.Run.EngineVersion, Conversations: spec.Client.Conversations, Steps: steps, Draftless: spec.Steps.DraftlessPart,
@@ -154,12 +154,4 @@ func (h PointHistogram) describing() []int {
 		return h.Counters
 	}
 	return h.Blocks
-}
-
-// averageAL is that of acceptance_rate.json.
-func (s Speculation) averageAL() float64 {
-	if s.View == ViewServer {
-		return s.Server.AverageAL
-	}
-	return s.Client.AverageAL
 }

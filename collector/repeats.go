@@ -89,7 +89,8 @@ func (p Point) RunFigures() (RunFigures, error) {
 	if whole, ok := s.span(); ok {
 		f.figures = append(f.figures, runFigure{name: FigureOutputTPS, value: tokensIn(s.arrivals(), span{math.Inf(-1), whole.to}) / whole.seconds()})
 	}
-	if w := p.steady(s, all).Window; w != nil && w.TooShort == "" {
+	steady := p.steady(s, all)
+	if w := steady.Usable(); w != nil {
 		f.figures = append(f.figures, runFigure{name: FigureSteadyTPS, value: w.OutputTPS})
 	}
 	return f, nil

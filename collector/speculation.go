@@ -45,6 +45,14 @@ type ViewAL struct {
 	Conversations int             `json:"conversations"`
 }
 
+// AL is the acceptance length that acceptance_rate.json holds.
+func (s Speculation) AL() ViewAL {
+	if s.View == ViewServer {
+		return s.Server
+	}
+	return s.Client
+}
+
 // IntervalFigure is an interval with all that is needed to compute it again.
 type IntervalFigure struct {
 	Low  float64 `json:"low"`

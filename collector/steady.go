@@ -50,6 +50,14 @@ type SteadyWindow struct {
 	TooShort     string            `json:"too_short,omitempty"`               // why OutputTPS means little; "": it does not
 }
 
+// Usable is the window where it means something; nil where it does not, or there is none.
+func (s *Steady) Usable() *SteadyWindow {
+	if s == nil || s.Window == nil || s.Window.TooShort != "" {
+		return nil
+	}
+	return s.Window
+}
+
 // Steady computes it from the Records of a point.
 func (p Point) Steady() Steady {
 	own := p.withoutWarmup()

@@ -60,15 +60,12 @@ func (p Point) summary(s selection, spec Speculation, t TimingResult) Summary {
 		Point: p.Run.Point, Temperature: p.Run.Temperature, Concurrency: p.Run.Concurrency, Repeat: p.Run.Repeat,
 		RequestRate: p.Run.requestRate(), Baseline: p.Run.Baseline,
 		Conversations: len(s.convs), LeftOut: spec.LeftOut, Incomplete: !s.whole(),
-		View: spec.View, AverageAL: spec.Client.AverageAL,
+		View: spec.View, AverageAL: spec.AL().AverageAL,
 		ClientAL: spec.Client.AverageAL, ClientALInterval: spec.Client.interval(),
 		ServerAL: spec.Server.AverageAL, ServerALInterval: spec.Server.interval(),
 		OutputTPS: t.OutputTPS, OutputTPSPerGPU: t.OutputTPSPerGPU,
 		BlocksCame: spec.Blocks.Came, BlocksExpected: spec.Blocks.Expected,
 		OpenLoop: spec.OpenLoop, Audit: spec.Audit.Verdict, Warnings: spec.Warnings,
-	}
-	if spec.View == ViewServer {
-		row.AverageAL = spec.Server.AverageAL
 	}
 	for _, c := range s.convs {
 		row.Requests += len(c.turns)

@@ -59,10 +59,7 @@ func (p Point) whatIf(s selection, spec Speculation) (*WhatIf, error) {
 	w.Assumes = w.assumptions()
 	w.FewerSteps = fewerDrafts(s, k)
 	own, other := s.conversations(p, w.View), s.conversations(p, otherView(w.View))
-	full := spec.Client
-	if w.View == ViewServer {
-		full = spec.Server
-	}
+	full := spec.AL()
 	for shorter := 1; shorter <= k; shorter++ {
 		view, err := full, error(nil)
 		if shorter < k {

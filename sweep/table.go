@@ -33,7 +33,7 @@ func columns(rows []collector.Summary) []column {
 	if slices.ContainsFunc(rows, func(s collector.Summary) bool { return s.OutputTPSPerGPU != s.OutputTPS }) {
 		list = append(list, column{"per GPU", fixed(func(s collector.Summary) float64 { return s.OutputTPSPerGPU }), "-"})
 	}
-	if slices.ContainsFunc(rows, func(s collector.Summary) bool { return steadyWindow(s) != nil }) {
+	if slices.ContainsFunc(rows, func(s collector.Summary) bool { return s.Steady.Usable() != nil }) {
 		list = append(list, column{"steady tok/s", steadyRate, "-"})
 	}
 	list = append(list, column{"decode tok/s\nper user", decodeRate, "-"},
@@ -169,17 +169,9 @@ func blocks(s collector.Summary) string {
 	return fmt.Sprintf("%d of %d", s.BlocksCame, s.BlocksExpected)
 }
 
-// steadyWindow is a window whose tokens per second mean something; nil where there is none.
-func steadyWindow(s collector.Summary) *collector.SteadyWindow {
-	if s.Steady == nil || s.Steady.Window == nil || s.Steady.Window.TooShort != "" {
-		return nil
-	}
-	return s.Steady.Window
-}
-
 // steadyRate is the throughput at full load with half the width of its interval.
 func steadyRate(s collector.Summary) string {
-	w := steadyWindow(s)
+	w := s.Steady.Usable()
 	switch {
 	case w == nil:
 		return "-"
@@ -193,7 +185,7 @@ func steadyRate(s collector.Summary) string {
 func withoutSteady(rows []collector.Summary) []string {
 	var names []string
 	for _, s := range rows {
-		if s.Steady != nil && steadyWindow(s) == nil {
+		if s.Steady != nil && s.Steady.Usable() == nil {
 			names = append(names, s.Point)
 		}
 	}

@@ -52,9 +52,8 @@ func runOf(p collector.Point, folder string, questions map[string]asked) (run, e
 		r.convs = append(r.convs, one)
 	}
 	r.time(client, p.Run.GPUs)
-	if w := p.Steady().Window; w != nil && w.TooShort == "" {
-		r.steady = w
-	}
+	steady := p.Steady()
+	r.steady = steady.Usable()
 	r.baseline = isBaseline(p.Run, client)
 	r.facts = factsOfRun(p)
 	return r, nil

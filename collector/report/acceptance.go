@@ -77,7 +77,7 @@ func lengthFigure(points []*point) figure {
 	c := rowChart{xTitle: "acceptance length, tokens a step"}
 	t := table{Caption: "Acceptance length by point", Head: heads("Point", "AL", "95 % from", "to", "Conversations", "Client view", "Server view")}
 	for _, p := range points {
-		al := p.al()
+		al := p.spec.AL()
 		v := rowValue{style: index[p.run.Temperature], v: al.AverageAL, lo: nan, hi: nan, q1: nan, q3: nan, title: p.title() + ": " + fixed(al.AverageAL, 3) + ", " + intervalText(al)}
 		low, high := none, none
 		if al.Interval != nil {

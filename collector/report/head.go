@@ -137,15 +137,15 @@ func (s *Source) tiles() []tile {
 // lengthTile tells the acceptance length, of several points the range.
 func lengthTile(complete []*point) tile {
 	t := tile{Name: "Acceptance length", Unit: "tokens a step"}
-	lo := slices.MinFunc(complete, func(a, b *point) int { return cmp.Compare(a.al().AverageAL, b.al().AverageAL) })
-	hi := slices.MaxFunc(complete, func(a, b *point) int { return cmp.Compare(a.al().AverageAL, b.al().AverageAL) })
-	t.Value = fixed(lo.al().AverageAL, 2)
-	if b := fixed(hi.al().AverageAL, 2); b != t.Value {
+	lo := slices.MinFunc(complete, func(a, b *point) int { return cmp.Compare(a.spec.AL().AverageAL, b.spec.AL().AverageAL) })
+	hi := slices.MaxFunc(complete, func(a, b *point) int { return cmp.Compare(a.spec.AL().AverageAL, b.spec.AL().AverageAL) })
+	t.Value = fixed(lo.spec.AL().AverageAL, 2)
+	if b := fixed(hi.spec.AL().AverageAL, 2); b != t.Value {
 		t.Value += "–" + b
 		t.More = "from " + lo.title() + " to " + hi.title()
 	}
 	if len(complete) == 1 {
-		t.More = intervalText(lo.al())
+		t.More = intervalText(lo.spec.AL())
 	}
 	return t
 }
@@ -176,14 +176,6 @@ func (s *Source) notices() []string {
 		}
 	}
 	return list
-}
-
-// al is the acceptance length that the point's acceptance_rate.json holds.
-func (p *point) al() collector.ViewAL {
-	if p.spec.View == collector.ViewServer {
-		return p.spec.Server
-	}
-	return p.spec.Client
 }
 
 func intervalText(v collector.ViewAL) string {

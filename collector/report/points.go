@@ -47,11 +47,11 @@ func viewsName(points []*point) string {
 
 // cells is the point's row.
 func (p *point) cells() []cell {
-	al := cell{Text: fixed(p.al().AverageAL, 3), Number: true}
+	al := cell{Text: fixed(p.spec.AL().AverageAL, 3), Number: true}
 	if !p.speculates() {
 		al = cell{Text: none, Small: "baseline", Number: true}
 	}
-	if i := p.al().Interval; i != nil {
+	if i := p.spec.AL().Interval; i != nil {
 		al.Small = fixed(i.Low, 3) + "–" + fixed(i.High, 3)
 	}
 	cells := []cell{textCell(p.title()), number(temperature(p.run.Temperature)), number(p.load().label()), al}
