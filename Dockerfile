@@ -10,20 +10,20 @@
 # --output type=image,name=NAME,rewrite-timestamp=true,push=true
 #
 # .dockerignore leaves out .git: the binary learns its version from the arguments.
-# deploy/image_test.go runs the commands below, without the base image and without
+# deploy/image_linux_test.go runs the commands below, without the base image and without
 # a Docker engine; deploy/release builds the same image without either.
 FROM --platform=$BUILDPLATFORM golang:1.27.3 AS build
 WORKDIR /src
 COPY go.mod go.sum ./
-RUN --mount=type=cache,target=/go/pkg/mod go mod download
+RUN --mount=type=cache,target=/cache GOMODCACHE=/cache/mod go mod download
 COPY . .
 ARG TARGETOS=linux
 ARG TARGETARCH
 ARG VERSION
 ARG REVISION
 ARG CREATED
-RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/root/.cache/go-build \
-    CGO_ENABLED=0 GOOS=$TARGETOS GOARCH=$TARGETARCH go build -trimpath -buildvcs=false \
+RUN --mount=type=cache,target=/cache \
+    GOCACHE=/cache/go-build GOMODCACHE=/cache/mod CGO_ENABLED=0 GOOS=$TARGETOS GOARCH=$TARGETARCH go build -trimpath -buildvcs=false \
       -ldflags="-s -w -buildid= -X main.stamp=$VERSION,$REVISION,$CREATED" -o /out/spectap ./cmd/spectap && \
     mkdir -p /out/tmp
 

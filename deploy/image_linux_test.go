@@ -253,8 +253,35 @@ func (d *dockerfile) run(t *testing.T, c *instructions.RunCommand) {
 	for name, value := range d.args {
 		environ = append(environ, name+"="+value)
 	}
-	command := strings.ReplaceAll(strings.Join(c.CmdLine, " "), "/out/", d.out+"/")
+	command := goCacheSetting.ReplaceAllString(strings.Join(c.CmdLine, " "), "")
+	checkGoCaches(t, c)
+	command = strings.ReplaceAll(command, "/out/", d.out+"/")
 	runIn(t, d.source, environ, "/bin/sh", "-c", command)
+}
+
+// goCacheSetting says where a command of Go has one of its caches.
+var goCacheSetting = regexp.MustCompile(`\b(GOCACHE|GOMODCACHE)=(\S+) `)
+
+// checkGoCaches checks that a RUN says where the caches of Go are that it fills,
+// and that a mount keeps them from build to build.
+func checkGoCaches(t *testing.T, c *instructions.RunCommand) {
+	command := strings.Join(c.CmdLine, " ")
+	want := []string{"GOMODCACHE"}
+	if strings.Contains(command, "go build") {
+		want = []string{"GOCACHE", "GOMODCACHE"}
+	}
+	var set []string
+	for _, found := range goCacheSetting.FindAllStringSubmatch(command, -1) {
+		set = append(set, found[1])
+		if !slices.ContainsFunc(instructions.GetMounts(c), func(m *instructions.Mount) bool {
+			return m.Type == instructions.MountTypeCache && strings.HasPrefix(found[2], m.Target+"/")
+		}) {
+			t.Errorf("%s of %q is in no cache mount", found[1], command)
+		}
+	}
+	if !slices.Equal(set, want) {
+		t.Errorf("got %q set in %q, want %q", set, command, want)
+	}
 }
 
 // checkCopy looks for what is copied: in the tree, or where the build stage put it.
