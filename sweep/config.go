@@ -89,6 +89,8 @@ type Config struct {
 	Wait   time.Duration // how long to wait for a server that is not ready
 	DryRun bool          // print the plan, send nothing
 
+	Mistakes error // what is wrong with the settings as they were typed, told with the rest; nil: nothing
+
 	StallTimeout time.Duration // an answer that brings no data for so long has failed; 0: no limit. The measuring proxy keeps it.
 
 	Argv []string          // recorded, redacted
@@ -150,7 +152,7 @@ func (c Config) withDefaults() Config {
 // check returns all that is wrong with the settings themselves; files and
 // folders are looked at elsewhere.
 func (c Config) check() []error {
-	var errs []error
+	errs := []error{c.Mistakes}
 	add := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	oneOf := func(flag, value string, allowed ...string) {
 		if !slices.Contains(allowed, value) {

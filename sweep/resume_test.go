@@ -296,7 +296,7 @@ func TestResumeComparesEverySetting(t *testing.T) {
 		"ArrivalsSeed":  {func(c *Config) { c.ArrivalsSeed = 4 }, "arrivals_seed: was 0, is 4"},
 		"Model":         {func(c *Config) { c.Model, c.Concurrency = "adapter", []string{"1", "4"} }, `model: was "m", is "adapter"`},
 	}
-	free := []string{"URL", "Temperatures", "Concurrency", "RequestRate", "Repeats", "OpenFiles", "NoReport", "SaveDir", "Resume", "KeepTexts", "APIKey", "Wait", "DryRun", "StallTimeout", "Argv", "Env", "Version", "Gone",
+	free := []string{"URL", "Temperatures", "Concurrency", "RequestRate", "Repeats", "OpenFiles", "NoReport", "SaveDir", "Resume", "KeepTexts", "APIKey", "Wait", "DryRun", "StallTimeout", "Mistakes", "Argv", "Env", "Version", "Gone",
 		"Shard", "Host", // a shard has a folder of its own
 		"Driver", "AIPerf", "Tokenizer", // TestResumeComparesTheDriver
 		"ServerCommand", "Speculation", // TestResumeComparesTheServer

@@ -28,8 +28,7 @@ func (p program) readLaunch(own *pflag.FlagSet, args []string) (*launch, error) 
 	if err != nil {
 		return nil, errors.Join(append(errs, err)...)
 	}
-	cfg, err := f.read(p, flags)
-	errs = append(errs, err)
+	cfg := f.read(p, flags)
 	words, err := splitWords(l.cfg.ServerCmd)
 	if err != nil {
 		errs = append(errs, fmt.Errorf("cannot use --server_cmd %q: %w", l.cfg.ServerCmd, err))

@@ -40,12 +40,7 @@ func (p program) sweepCommand() *cobra.Command {
 		Short: "ask a data set's questions at temperatures x concurrencies and write specdec_bench's files",
 		Args:  noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
-			cfg, err := f.read(p, c.Flags())
-			if err != nil {
-				_, more := sweep.NewPlan(cfg) // so that all problems are told at once
-				return exitError{exitUsage, errors.Join(err, more)}
-			}
-			return p.sweep(c.Context(), cfg, f.logLevel)
+			return p.sweep(c.Context(), f.read(p, c.Flags()), f.logLevel)
 		},
 	}
 	f.add(c.Flags())
@@ -103,7 +98,7 @@ func (f *sweepFlags) add(flags *pflag.FlagSet) {
 }
 
 // read turns the flags into a plan's configuration.
-func (f *sweepFlags) read(p program, flags *pflag.FlagSet) (sweep.Config, error) {
+func (f *sweepFlags) read(p program, flags *pflag.FlagSet) sweep.Config {
 	cfg := f.config
 	cfg.Argv, cfg.Env, cfg.Version = p.argv, p.env, version()
 	cfg.Host, _ = os.Hostname() // "" is an answer
@@ -124,8 +119,8 @@ func (f *sweepFlags) read(p program, flags *pflag.FlagSet) (sweep.Config, error)
 		}
 	}
 	key, err := f.key(p.env)
-	cfg.APIKey = key
-	return cfg, errors.Join(f.check(), err)
+	cfg.APIKey, cfg.Mistakes = key, errors.Join(f.check(), err)
+	return cfg
 }
 
 // check refuses what sweep.Config cannot tell from a setting left out.
@@ -169,7 +164,6 @@ func (f *sweepFlags) key(environ map[string]string) (string, error) {
 
 // sweep runs a plan through a measuring proxy of its own.
 func (p program) sweep(ctx context.Context, cfg sweep.Config, logLevel string) error {
-	log := newLogger(p.stderr, logLevel, "")
 	plan, err := sweep.NewPlan(cfg)
 	if err != nil {
 		return exitError{exitUsage, err}
@@ -177,7 +171,7 @@ func (p program) sweep(ctx context.Context, cfg sweep.Config, logLevel string) e
 	if cfg.DryRun {
 		return plan.Describe(p.stdout)
 	}
-	result, err := p.runPlan(ctx, plan, log)
+	result, err := p.runPlan(ctx, plan, newLogger(p.stderr, logLevel, ""))
 	if code := sweep.ExitCode(result, err); code != 0 {
 		return exitError{code, err}
 	}

@@ -116,6 +116,9 @@ func TestAllProblemsAtOnce(t *testing.T) {
 	_, stderr := mustSpectap(t, 2, "sweep", "--url", "nonsense", "--mtbench", write("q.jsonl", `{"turns": ["a", "b"]}`+"\n{bad\n"),
 		"--runtime_params", write("r.yaml", "foo: 1\n"), "--temperature", "0", "0.0", "abc", "--concurrency", "1", "0",
 		"--output_length", "0", "--num_gpus", "0", "--log_level", "loud", "--api_key", "a", "--api_key_file", "b", "--top_p", "3", "--save_dir", dir)
+	if !strings.HasPrefix(stderr, "spectap: cannot run this sweep:\n") {
+		t.Errorf("got %s, want all below one headline", stderr)
+	}
 	for _, want := range []string{"--output_length 0", "--num_gpus 0", `--log_level "loud"`, "--api_key and --api_key_file", "--top_p 3",
 		`--url "nonsense"`, `unknown section "foo"`, `--temperature "abc"`, `--concurrency "0"`, "two points are equal", "line 2: is not a JSON object", "the point is complete"} {
 		if !strings.Contains(stderr, want) {
