@@ -15,7 +15,7 @@ func (p *Plan) Describe(w io.Writer) error {
 	e := &errWriter{w: w}
 	e.printf("server       %s\n", publicURL(p.Config.URL))
 	e.printf("data set     %s %s (%s metric)\n", p.Dataset, p.datasetPath, p.Metric)
-	e.printf("requests     %d conversations, %d requests a point, %d in all\n", p.Conversations(), p.Turns(), p.Turns()*len(p.Points))
+	e.printf("requests     %d conversations, %d requests a point, %d in all\n", p.Conversations(), p.Turns(), p.Turns()*len(p.kept.missing(p.Points)))
 	if p.Shard.divided() {
 		e.printf("shard        %s of %d conversations\n", p.Shard, len(p.Questions))
 	}
@@ -27,11 +27,21 @@ func (p *Plan) Describe(w io.Writer) error {
 	}
 	e.printf("sampling     top_p %v, top_k %d, at most %d tokens a turn\n", p.TopP, p.TopK, p.Config.OutputLength)
 	e.printf("driver       %s\n", p.Config.Driver)
-	e.printf("measure      %s, acceptance %s, %d GPUs\n", p.Config.Measure, p.Config.Acceptance, p.Config.GPUs)
+	what := "acceptance " + p.Config.Acceptance
+	if p.Config.Baseline {
+		what = "times alone (a baseline)"
+	}
+	e.printf("measure      %s, %s, %d GPUs\n", p.Config.Measure, what, p.Config.GPUs)
+	if p.SLO != nil {
+		e.printf("SLO          %s for %.1f %% of the requests\n", p.SLO, 100*p.SLO.Share)
+	}
 	for _, point := range p.Points {
 		where := point.Name
 		if p.Config.SaveDir != "" {
 			where = filepath.Join(p.Config.SaveDir, point.Name)
+		}
+		if _, complete := p.kept.rows[point.Name]; complete {
+			where += " (complete: kept)"
 		}
 		e.printf("point        temperature %s, %s%s -> %s\n", shortest(point.Temperature), point.loadText(p), point.runText(), where)
 	}
