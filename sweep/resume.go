@@ -124,6 +124,10 @@ func (k kept) sameServer(p *Plan, plan bookPlan, srv bookServer) (warnings []str
 	return warnings, nil
 }
 
+// Complete says that there was nothing left to run when the plan was made: it is
+// resumed, and all its points are complete.
+func (p *Plan) Complete() bool { return len(p.kept.missing(p.Points)) == 0 }
+
 // missing are the points that are still to be run, in their order.
 func (k kept) missing(points []PlannedPoint) []PlannedPoint {
 	return slices.DeleteFunc(slices.Clone(points), func(p PlannedPoint) bool {

@@ -119,12 +119,22 @@ type launch struct {
 // run starts the server, sweeps it and stops it. On success it says what was done.
 func (l *launch) run(ctx context.Context) (done string, err error) {
 	command := joinWords(redactWords(l.serving.argv))
+	if l.plan.Config.DryRun && l.plan.Complete() {
+		command = "nothing: all points are complete"
+	}
 	if l.plan.Config.DryRun {
 		fmt.Fprintf(l.p.stdout, "start        %s\n", command)
 		if l.cfg.Baseline {
 			fmt.Fprintln(l.p.stdout, l.takenText())
 		}
 		return "nothing was started (--dry_run)", l.plan.Describe(l.p.stdout)
+	}
+	if l.plan.Complete() {
+		l.say("the server is not started: all points are complete")
+		l.plan.Config.Gone = func() error {
+			return errors.New("the server was not started, and the folder has changed since: launch again")
+		}
+		return l.end(l.runPlan(ctx))
 	}
 	if err := l.serving.checkFree(); err != nil {
 		return "", exitError{exitNotReachable, err}
@@ -199,16 +209,25 @@ func (l *launch) sweep(ctx context.Context, s *server) (done string, err error) 
 		}
 	}()
 	l.plan.Config.Gone = s.gone
-	result, err := l.p.runPlan(bounded, l.plan, newLogger(l.p.stderr, l.logLevel, ""))
-	code := sweep.ExitCode(result, err)
+	result, err := l.runPlan(bounded)
 	if gone := s.gone(); gone != nil {
 		if !interruptedSoon(ctx, signalledWithin) {
 			return "", exitError{exitFailed, l.withTail(s, fmt.Errorf("%w during the sweep", gone))}
 		}
-		if code != exitInterrupted { // the server was faster than we
+		if sweep.ExitCode(result, err) != exitInterrupted { // the server was faster than we
 			return "", exitError{exitInterrupted, fmt.Errorf("interrupted: %w", gone)}
 		}
 	}
+	return l.end(result, err)
+}
+
+func (l *launch) runPlan(ctx context.Context) (sweep.Result, error) {
+	return l.p.runPlan(ctx, l.plan, newLogger(l.p.stderr, l.logLevel, ""))
+}
+
+// end is how a sweep ended: what was done, or why it failed.
+func (l *launch) end(result sweep.Result, err error) (done string, _ error) {
+	code := sweep.ExitCode(result, err)
 	complete := fmt.Sprintf("%d of %d points complete in %s", len(result.Summaries), len(l.plan.Points), l.plan.Config.SaveDir)
 	switch {
 	case code == 0:

@@ -80,6 +80,38 @@ func TestLaunchAgain(t *testing.T) {
 	}
 }
 
+// A launch that is resumed and has nothing left starts no server, shows the table
+// and passes; of points that are gone since it looked it says so at once.
+func TestLaunchNothingLeft(t *testing.T) {
+	r := newRig(t, "serve")
+	args := append([]string{"M", "-sc", "{}"}, r.sweepArgs("--resume")...)
+	r.want(r.run(background, args...), 0, "PASS: spectap launch: 1 of 1 points complete in "+r.save)
+	starts := len(standInPids(r.dir))
+	r.want(r.run(background, append(args, "--dry_run")...), 0, "PASS: spectap launch: nothing was started (--dry_run)")
+	if want := "start        nothing: all points are complete\n"; !strings.Contains(r.out.String(), want) {
+		t.Errorf("stdout does not say %q:\n%s", want, r.out.String())
+	}
+	r.want(r.run(background, args...), 0, "PASS: spectap launch: 1 of 1 points complete in "+r.save)
+	r.says("the server is not started: all points are complete", "the server was not asked")
+	if n := strings.Count(r.out.String(), "Average_AL"); n != 2 {
+		t.Errorf("got %d tables, want 2", n)
+	}
+	if n := len(standInPids(r.dir)); n != starts {
+		t.Errorf("got %d more servers started, want none", n-starts)
+	}
+	p := program{stdout: &r.out, stderr: &r.errs, env: r.env}
+	l, err := p.readLaunch(p.launchCommand().Flags(), args)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(filepath.Join(r.save, "t0_c1")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.run(background); err == nil || !strings.Contains(err.Error(), "the server was not started, and the folder has changed since") {
+		t.Errorf("got %v, want that the folder has changed", err)
+	}
+}
+
 // A server that dies before it is ready is noticed at once, and the end of its
 // log is shown, without secrets and control characters.
 func TestLaunchDiesAtStart(t *testing.T) {
