@@ -7,6 +7,10 @@ import (
 	"strings"
 )
 
+// RunMarks are the files by which specdec_bench's uploader knows a run. What copies
+// or makes a run writes them last: half a run is none.
+func RunMarks() []string { return []string{FileAcceptance, FileTiming, FileConfiguration} }
+
 // RunFolder is a folder that specdec_bench's uploader takes for one run.
 type RunFolder struct {
 	Path string // below the given folder, "." for itself
@@ -22,8 +26,7 @@ type RunFolder struct {
 func RunFolders(files []string, prefix, folder string) []RunFolder {
 	marked := make(map[string]bool)
 	for _, file := range files {
-		switch path.Base(file) {
-		case FileConfiguration, FileTiming, FileAcceptance:
+		if slices.Contains(RunMarks(), path.Base(file)) {
 			marked[path.Dir(file)] = true
 		}
 	}

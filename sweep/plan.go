@@ -202,7 +202,7 @@ func (p *Plan) checkFolders() []error {
 // checkNoRun refuses a folder that uploaders take for a single run.
 func checkNoRun(dir string) []error {
 	var errs []error
-	for _, name := range []string{"configuration.json", "timing.json", "acceptance_rate.json"} {
+	for _, name := range collector.RunMarks() {
 		if exists(filepath.Join(dir, name)) {
 			errs = append(errs, fmt.Errorf("--save_dir %q holds %s of a single run, which would hide the point folders from upload_to_s3.py: choose another folder", dir, name))
 		}

@@ -167,7 +167,7 @@ func (p program) tellPoint(run collector.Run, s collector.Summary, responses boo
 // refuseOverwrite protects the files of another run: specdec_bench's writers
 // append, and two results in one file are seldom what is wanted here.
 func refuseOverwrite(dir string) error {
-	for _, name := range runMarks {
+	for _, name := range collector.RunMarks() {
 		if _, err := os.Stat(filepath.Join(dir, name)); err == nil {
 			return fmt.Errorf("%s exists already: choose another --save_dir", filepath.Join(dir, name))
 		}

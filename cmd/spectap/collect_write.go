@@ -5,12 +5,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"spectap/collector"
 )
-
-// runMarks are the files by which an uploader knows a run.
-var runMarks = []string{collector.FileAcceptance, collector.FileTiming, collector.FileConfiguration}
 
 // writePoint makes the files of a point in dir, which it makes too, and says
 // whether the responses file is among them. They have a folder of their own until
@@ -51,28 +49,21 @@ func moveFiles(from, to string) error {
 	if err != nil {
 		return err
 	}
+	marks := collector.RunMarks()
 	var names []string
 	for _, e := range entries {
-		if !isMark(e.Name()) {
+		if !slices.Contains(marks, e.Name()) {
 			names = append(names, e.Name())
 		}
 	}
-	for i, name := range append(names, runMarks...) {
-		if err := os.Rename(filepath.Join(from, name), filepath.Join(to, name)); err != nil && !(isMark(name) && errors.Is(err, os.ErrNotExist)) {
-			for _, moved := range append(names, runMarks...)[:i] {
+	names = append(names, marks...)
+	for i, name := range names {
+		if err := os.Rename(filepath.Join(from, name), filepath.Join(to, name)); err != nil && !(slices.Contains(marks, name) && errors.Is(err, os.ErrNotExist)) {
+			for _, moved := range names[:i] {
 				_ = os.Remove(filepath.Join(to, moved)) // the first error counts
 			}
 			return fmt.Errorf("cannot complete %s: %w", to, err)
 		}
 	}
 	return nil
-}
-
-func isMark(name string) bool {
-	for _, mark := range runMarks {
-		if name == mark {
-			return true
-		}
-	}
-	return false
 }

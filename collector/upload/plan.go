@@ -123,10 +123,9 @@ func runsOf(dir, prefix string, sizes map[string]int64) ([]Run, error) {
 				continue
 			}
 			f := File{Path: filepath.Join(dir, filepath.FromSlash(name)), Key: path.Join(folder.Key, below), Size: sizes[name]}
-			switch below {
-			case collector.FileConfiguration, collector.FileTiming, collector.FileAcceptance:
+			if slices.Contains(collector.RunMarks(), below) {
 				marks = append(marks, f)
-			default:
+			} else {
 				run.Files = append(run.Files, f)
 			}
 		}
