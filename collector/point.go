@@ -23,6 +23,9 @@ const (
 	FileRecords       = "records.jsonl"
 )
 
+// FileBook is a sweep's own file, beside the folders of its points.
+const FileBook = "sweep.json"
+
 // Point is one temperature at one concurrency: what was asked and every Record of it.
 type Point struct {
 	Run     Run

@@ -72,7 +72,7 @@ func TestBaselineRepeatsAndResume(t *testing.T) {
 	if Table(&table, result); strings.Count(table.String(), "│   baseline │") != 2 {
 		t.Errorf("got table\n%s", table.String())
 	}
-	book, err := os.ReadFile(filepath.Join(c.cfg.SaveDir, bookName))
+	book, err := os.ReadFile(filepath.Join(c.cfg.SaveDir, collector.FileBook))
 	if err != nil || strings.Contains(string(book), "average_al") || !strings.Contains(string(book), collector.FigureTTFT) {
 		t.Errorf("got %v\n%s", err, book)
 	}

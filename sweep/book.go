@@ -233,7 +233,7 @@ func (b *book) write() error {
 	if err != nil {
 		return fmt.Errorf("cannot make sweep.json: %w", err)
 	}
-	if err := writeWhole(filepath.Join(b.dir, bookName), append(text, '\n')); err != nil {
+	if err := writeWhole(filepath.Join(b.dir, collector.FileBook), append(text, '\n')); err != nil {
 		return err
 	}
 	return writeWhole(filepath.Join(b.dir, "summary.csv"), b.csv())

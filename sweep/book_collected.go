@@ -27,7 +27,7 @@ func WriteBook(dir, version string, argv []string, points []Collected) error {
 	first := points[0]
 	config := configured(first.Run)
 	b := &book{dir: dir, rows: earlierRows(dir), head: bookHead{
-		Schema: "spectap.sweep/1", Run: first.Run.ID, Started: started(points), Version: version, Argv: publicArgs(argv),
+		Schema: bookSchema, Run: first.Run.ID, Started: started(points), Version: version, Argv: publicArgs(argv),
 		Plan: config.plan(first.Run), Environment: config.environment(), Warnings: []string{},
 		Server: bookServer{URL: config.text("url"), Model: first.Run.Model, Engine: first.Run.Engine, Version: first.Run.EngineVersion},
 	}}

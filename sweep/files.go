@@ -13,8 +13,6 @@ import (
 	"spectap/collector"
 )
 
-const recordsName = "records.jsonl"
-
 // pointFiles is the folder of a point. It is written as .NAME.partial and
 // renamed when it is complete, so that NAME is complete or absent.
 type pointFiles struct {
@@ -36,7 +34,7 @@ func newPointFiles(dir, name string, keepTexts bool) (*pointFiles, error) {
 		return nil, fmt.Errorf("cannot make the folder of point %s: %w", name, err)
 	}
 	var err error
-	if f.records, err = collector.OpenJSONL(filepath.Join(f.partial, recordsName)); err != nil {
+	if f.records, err = collector.OpenJSONL(filepath.Join(f.partial, collector.FileRecords)); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(f.partial))
 	}
 	f.records.KeepTexts = keepTexts
@@ -56,10 +54,10 @@ func (f *pointFiles) finish(run collector.Run) error {
 		return err
 	}
 	if n := f.records.Dropped(); n > 0 {
-		return fmt.Errorf("cannot keep up writing %s of point %s: %d Records are missing; choose a faster disk for --save_dir", recordsName, f.name, n)
+		return fmt.Errorf("cannot keep up writing %s of point %s: %d Records are missing; choose a faster disk for --save_dir", collector.FileRecords, f.name, n)
 	}
-	if err := replaceFirstLine(filepath.Join(f.partial, recordsName), run, f.records.KeepTexts); err != nil {
-		return fmt.Errorf("cannot complete %s of point %s: %w", recordsName, f.name, err)
+	if err := replaceFirstLine(filepath.Join(f.partial, collector.FileRecords), run, f.records.KeepTexts); err != nil {
+		return fmt.Errorf("cannot complete %s of point %s: %w", collector.FileRecords, f.name, err)
 	}
 	return nil
 }
@@ -141,7 +139,7 @@ func (f *pointFiles) describeFailure(reason string, failed []failedRequest) erro
 func (f *pointFiles) strip() error {
 	entries, err := os.ReadDir(f.partial)
 	for _, e := range entries {
-		if e.Name() != recordsName && e.Name() != aiperfFolder {
+		if e.Name() != collector.FileRecords && e.Name() != aiperfFolder {
 			err = errors.Join(err, os.RemoveAll(filepath.Join(f.partial, e.Name())))
 		}
 	}
@@ -156,7 +154,7 @@ func (f *pointFiles) rescue(reason error) error {
 		f.closed = true
 		reason = errors.Join(reason, f.records.Close())
 	}
-	if info, err := os.Stat(filepath.Join(f.partial, recordsName)); err != nil || info.Size() == 0 {
+	if info, err := os.Stat(filepath.Join(f.partial, collector.FileRecords)); err != nil || info.Size() == 0 {
 		return f.discard(reason)
 	}
 	if dir, err := f.fail(reason.Error(), nil); err == nil {

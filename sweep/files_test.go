@@ -49,7 +49,7 @@ func TestRescue(t *testing.T) {
 		if !start {
 			return
 		}
-		if text, err := os.ReadFile(filepath.Join(dir, name+".failed", recordsName)); err != nil || strings.Count(string(text), "\n") != 2 {
+		if text, err := os.ReadFile(filepath.Join(dir, name+".failed", collector.FileRecords)); err != nil || strings.Count(string(text), "\n") != 2 {
 			t.Errorf("got records %q, %v; want the run and one record", text, err)
 		}
 	}

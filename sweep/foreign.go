@@ -245,7 +245,7 @@ func (f *Foreign) writeRecords(p collector.Point) error {
 	if f.cfg.KeepTexts {
 		texts = collector.KeepTexts
 	}
-	path := filepath.Join(f.files.partial, recordsName)
+	path := filepath.Join(f.files.partial, collector.FileRecords)
 	if err := errors.Join(p.WriteRecords(path, texts), os.Chmod(path, 0o640)); err != nil {
 		return f.files.rescue(err)
 	}

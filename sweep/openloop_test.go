@@ -114,7 +114,7 @@ func TestOpenLoop(t *testing.T) {
 
 func readRecords(t *testing.T, dir string) []collector.Point {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(dir, recordsName))
+	text, err := os.ReadFile(filepath.Join(dir, collector.FileRecords))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -70,7 +70,7 @@ func (p *pool) run(row bookRow) (collector.RunFigures, error) {
 	if known, ok := p.read[key]; ok {
 		return known.figures, known.err
 	}
-	figures, err := readRunFigures(filepath.Join(p.dir, row.Folder, recordsName))
+	figures, err := readRunFigures(filepath.Join(p.dir, row.Folder, collector.FileRecords))
 	if p.read == nil {
 		p.read = map[string]runOrError{}
 	}

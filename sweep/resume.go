@@ -55,7 +55,7 @@ func (k kept) find(dir string, point PlannedPoint) (bookRow, error) {
 		return bookRow{}, fmt.Errorf("%w; move the folder away to run the point again", err)
 	}
 	if _, ok := k.book.described(run.ID); !ok {
-		return bookRow{}, fmt.Errorf("%s does not say what its run %q was measured with; leave the point out, move its folder away, or choose another --save_dir", bookName, run.ID)
+		return bookRow{}, fmt.Errorf("%s does not say what its run %q was measured with; leave the point out, move its folder away, or choose another --save_dir", collector.FileBook, run.ID)
 	}
 	if row, ok := k.book.row(point.Name, run.ID); ok {
 		return row, nil
@@ -90,7 +90,7 @@ func (k kept) differs(p *Plan, compare func(bookRun) []difference) error {
 		for _, d := range list {
 			lines = append(lines, "  "+d.String())
 		}
-		lines = append(lines, "  ask as it was (its command line is \"argv\" in "+bookName+"), leave these points out, or choose another --save_dir")
+		lines = append(lines, "  ask as it was (its command line is \"argv\" in "+collector.FileBook+"), leave these points out, or choose another --save_dir")
 		errs = append(errs, errors.New(strings.Join(lines, "\n")))
 	}
 	return errors.Join(errs...)
@@ -164,7 +164,7 @@ func setAside(dir, name string) error {
 
 // hasRecords says that there is more than the line that describes the run.
 func (f *pointFiles) hasRecords() bool {
-	text, err := os.ReadFile(filepath.Join(f.partial, recordsName))
+	text, err := os.ReadFile(filepath.Join(f.partial, collector.FileRecords))
 	if err != nil {
 		return !errors.Is(err, fs.ErrNotExist)
 	}
@@ -193,12 +193,12 @@ func moveAside(dir, name, from string) error {
 // sweep that was killed after its last point may not have written its row.
 func (k kept) complete(s *Sweep) error {
 	b := &book{dir: s.Plan.Config.SaveDir, rows: s.earlierRows(k)}
-	text, err := os.ReadFile(filepath.Join(b.dir, bookName))
+	text, err := os.ReadFile(filepath.Join(b.dir, collector.FileBook))
 	if err == nil {
 		err = json.Unmarshal(text, &b.head)
 	}
 	if err != nil {
-		return fmt.Errorf("cannot read %s: %w", bookName, err)
+		return fmt.Errorf("cannot read %s: %w", collector.FileBook, err)
 	}
 	return b.write()
 }

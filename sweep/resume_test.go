@@ -187,7 +187,7 @@ func TestResumeAfterKill(t *testing.T) {
 	}
 	book, _, _ := readBook(dir)
 	book.Points = slices.DeleteFunc(book.Points, func(r bookRow) bool { return r.Point == "t0_c1" })
-	rewrite(t, filepath.Join(dir, bookName), book)
+	rewrite(t, filepath.Join(dir, collector.FileBook), book)
 	result := c.must(func(cfg *Config) { cfg.Concurrency = []string{"1", "2", "4", "8"} }, "t0_c4", "t0_c8")
 	if got := result.Summaries[:2]; asJSON(t, got) != asJSON(t, first.Summaries) {
 		t.Errorf("got\n%s\nwant the row that was not written\n%s", asJSON(t, got), asJSON(t, first.Summaries))
@@ -221,7 +221,7 @@ func TestResumeWithBadBook(t *testing.T) {
 		t.Helper()
 		c := newCampaign(t)
 		c.must(nil, "t0_c1", "t0_c2")
-		path := filepath.Join(c.cfg.SaveDir, bookName)
+		path := filepath.Join(c.cfg.SaveDir, collector.FileBook)
 		text, err := os.ReadFile(path)
 		if err := errors.Join(err, change(path, text)); err != nil {
 			t.Fatal(err)

@@ -12,9 +12,6 @@ import (
 	"spectap/collector"
 )
 
-// bookName is the file of a sweep beside its point folders.
-const bookName = "sweep.json"
-
 // bookSchema is the schema name of sweep.json.
 const bookSchema = "spectap.sweep/1"
 
@@ -39,7 +36,7 @@ type savedBook struct {
 
 // readBook reads the sweep.json of a folder; found is false where there is none.
 func readBook(dir string) (b savedBook, found bool, err error) {
-	path := filepath.Join(dir, bookName)
+	path := filepath.Join(dir, collector.FileBook)
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return b, false, nil
@@ -83,14 +80,14 @@ func (b savedBook) row(point, run string) (bookRow, bool) {
 // readPointFolder makes the row of a complete point from its folder: a sweep that
 // was killed between the point's end and its row left none.
 func readPointFolder(dir, name string) (bookRow, error) {
-	f, err := os.Open(filepath.Join(dir, name, recordsName))
+	f, err := os.Open(filepath.Join(dir, name, collector.FileRecords))
 	if err != nil {
 		return bookRow{}, err
 	}
 	defer f.Close()
 	points, bad, err := collector.ReadPoints(f)
 	if err == nil && (len(points) != 1 || len(bad) > 0) {
-		err = fmt.Errorf("%s describes %d points and has %d bad lines, want 1 and none", recordsName, len(points), len(bad))
+		err = fmt.Errorf("%s describes %d points and has %d bad lines, want 1 and none", collector.FileRecords, len(points), len(bad))
 	}
 	if err != nil {
 		return bookRow{}, err
@@ -116,14 +113,14 @@ func runOfFolder(dir, name string) (collector.Run, error) {
 	if err := missing(collector.FileConfiguration, collector.FileTiming); err != nil {
 		return collector.Run{}, err
 	}
-	f, err := os.Open(filepath.Join(dir, name, recordsName))
+	f, err := os.Open(filepath.Join(dir, name, collector.FileRecords))
 	if err != nil {
 		return collector.Run{}, err
 	}
 	defer f.Close()
 	run, err := collector.ReadRun(f)
 	if err == nil && run.Point != name {
-		err = fmt.Errorf("its %s is of point %q", recordsName, run.Point)
+		err = fmt.Errorf("its %s is of point %q", collector.FileRecords, run.Point)
 	}
 	if err == nil && !run.Baseline {
 		err = missing(collector.FileAcceptance)

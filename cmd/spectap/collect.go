@@ -62,7 +62,7 @@ With --format parquet it makes a table instead, a row for each record of any fil
 				return exitError{exitUsage, err}
 			}
 			err = p.collectAll(jobs, saveDir, collectOptions{acceptance, limits})
-			if _, none := os.Stat(filepath.Join(saveDir, report.FileBook)); none == nil && !noReport { // there are several points
+			if _, none := os.Stat(filepath.Join(saveDir, collector.FileBook)); none == nil && !noReport { // there are several points
 				p.makeReport(saveDir, reportOf(jobs))
 			}
 			return err

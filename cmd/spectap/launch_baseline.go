@@ -6,12 +6,9 @@ import (
 	"slices"
 	"strings"
 
+	"spectap/collector/report"
 	"spectap/sweep"
 )
-
-// baselineFolder is the folder in --save_dir that launch --baseline writes into, so
-// that spectap compare D/baseline D has both.
-const baselineFolder = "baseline"
 
 // isSpeculative tells whether an option makes a server speculate, or report how
 // that went: vLLM's of all versions, SGLang's, llama.cpp's. One of the words of its
@@ -73,8 +70,8 @@ func (l *launch) forBaseline(program, typed []string, cfg *sweep.Config) (words,
 		}
 	}
 	cfg.Baseline, cfg.Acceptance = true, ""
-	if cfg.SaveDir != "" {
-		cfg.SaveDir = filepath.Join(cfg.SaveDir, baselineFolder)
+	if cfg.SaveDir != "" { // compare D/baseline D has both
+		cfg.SaveDir = filepath.Join(cfg.SaveDir, report.FolderBaseline)
 	}
 	return words, args, nil
 }

@@ -51,13 +51,10 @@ type bookRow struct {
 	collector.Summary
 }
 
-// FileBook is the name of a sweep's own file, beside the folders of its points.
-const FileBook = "sweep.json"
-
 // readBook reads sweep.json of a folder; nil where there is none. note says that it
 // cannot be read: the points speak for themselves then.
 func readBook(dir string) (b *book, note string) {
-	text, err := os.ReadFile(filepath.Join(dir, FileBook))
+	text, err := os.ReadFile(filepath.Join(dir, collector.FileBook))
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, ""
 	}
@@ -66,7 +63,7 @@ func readBook(dir string) (b *book, note string) {
 		err = json.Unmarshal(text, b)
 	}
 	if err != nil {
-		return nil, fmt.Sprintf("%s could not be read, so the plan and the points that were not run are unknown", FileBook)
+		return nil, fmt.Sprintf("%s could not be read, so the plan and the points that were not run are unknown", collector.FileBook)
 	}
 	return b, ""
 }

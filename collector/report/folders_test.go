@@ -52,9 +52,9 @@ func TestFolders(t *testing.T) {
 	}, "no answer was streamed, so nothing is known of its times")
 	check("failed only", func(f fixture) { f.fail(one, "the disk was full") },
 		"No point is complete, so there are no figures", "the disk was full", "0 of 1")
-	check("planned only", func(f fixture) { f.file(FileBook, `{"plan": {"points": ["t0_c1"]}}`) },
+	check("planned only", func(f fixture) { f.file(collector.FileBook, `{"plan": {"points": ["t0_c1"]}}`) },
 		"No point was run, so there are no figures", "t0_c1 not run")
-	check("a broken sweep.json", func(f fixture) { f.add(one); f.file(FileBook, `{"plan`) },
+	check("a broken sweep.json", func(f fixture) { f.add(one); f.file(collector.FileBook, `{"plan`) },
 		"sweep.json could not be read, so the plan and the points that were not run are unknown")
 	check("broken records", func(f fixture) {
 		f.add(one)
@@ -231,8 +231,8 @@ func TestSpeedUp(t *testing.T) {
 	}
 	inside := newFixture(t)
 	inside.add(own)
-	baseline(inside, filepath.Join(inside.dir, folderBaseline))
-	inside.file(filepath.Join(folderBaseline, FileBook), `{}`)
+	baseline(inside, filepath.Join(inside.dir, FolderBaseline))
+	inside.file(filepath.Join(FolderBaseline, collector.FileBook), `{}`)
 	for _, page := range []string{string(given), inside.page()} {
 		sound(t, page)
 		contains(t, page, "Speed-up of throughput", "Where speculation stops paying, temperature 0, throughput:", "t0_c4 0 4 2.000")

@@ -39,7 +39,7 @@ func small(t *testing.T) fixture {
 	f.fail(shape{name: "t1_c4", temperature: 1, concurrency: 4, conversations: 1, categories: categories, change: func(p *collector.Point) {
 		p.Records[0].ErrorKind = collector.ErrTruncated
 	}}, "1 of 2 requests failed; the first: the answer ended before its end")
-	f.file(FileBook, `{"schema": "spectap.sweep/1", "run": "run-1", "started": "2026-11-30T12:00:00.000000+00:00", "spectap_version": "v1.2.3",
+	f.file(collector.FileBook, `{"schema": "spectap.sweep/1", "run": "run-1", "started": "2026-11-30T12:00:00.000000+00:00", "spectap_version": "v1.2.3",
 		"argv": ["spectap", "sweep", "--url", "http://127.0.0.1:8000"], "plan": {"dataset": "mtbench", "dataset_path": "question.jsonl", "select": "auto",
 		"points": ["t0_c1", "t0_c4", "t1_c1", "t1_c4", "t1_c8"], "top_p": 1, "top_k": 0, "output_length_tokens": 4096, "driver": "builtin"},
 		"server": {"url": "http://127.0.0.1:8000", "model": "org/model", "engine": "vllm", "version": "0.32.0"},
@@ -120,7 +120,7 @@ func TestHostileTexts(t *testing.T) {
 		p.Records[0].ErrorKind, p.Records[0].Error = nasty, nasty
 	}}, nasty)
 	quoted := `"` + strings.NewReplacer(`"`, `\"`, "\x00", `\u0000`, "\x1b", `\u001b`).Replace(nasty) + `"`
-	f.file(FileBook, `{"started": `+quoted+`, "spectap_version": `+quoted+`, "argv": [`+quoted+`], "warnings": [`+quoted+`], "environment": {`+quoted+`: `+quoted+`},
+	f.file(collector.FileBook, `{"started": `+quoted+`, "spectap_version": `+quoted+`, "argv": [`+quoted+`], "warnings": [`+quoted+`], "environment": {`+quoted+`: `+quoted+`},
 		"plan": {"points": [`+quoted+`], "dataset_path": `+quoted+`}, "server": {"url": `+quoted+`}}`)
 	page := f.page()
 	plain := newFixture(t)
@@ -183,7 +183,7 @@ func TestWriteIsWhole(t *testing.T) {
 	f := small(t)
 	f.page()
 	path := filepath.Join(f.dir, FileReport)
-	for _, name := range []string{"t0_c1", "t0_c4", "t1_c1", "t1_c4.failed", FileBook} {
+	for _, name := range []string{"t0_c1", "t0_c4", "t1_c1", "t1_c4.failed", collector.FileBook} {
 		if err := os.RemoveAll(filepath.Join(f.dir, name)); err != nil {
 			t.Fatal(err)
 		}

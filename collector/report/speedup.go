@@ -5,12 +5,13 @@ import (
 	"path/filepath"
 	"strconv"
 
+	"spectap/collector"
 	"spectap/collector/compare"
 )
 
-// folderBaseline is where `spectap launch --baseline` leaves the points of a server
+// FolderBaseline is where `spectap launch --baseline` leaves the points of a server
 // that does not speculate.
-const folderBaseline = "baseline"
+const FolderBaseline = "baseline"
 
 // speedUps is what a comparison with a baseline brought, or why there is none.
 type speedUps struct {
@@ -25,7 +26,7 @@ type speedUps struct {
 func findSpeedUps(dir string, opts Options) speedUps {
 	s := speedUps{folder: opts.Baseline}
 	if s.folder == "" {
-		if s.folder = filepath.Join(dir, folderBaseline); !isFile(filepath.Join(s.folder, FileBook)) {
+		if s.folder = filepath.Join(dir, FolderBaseline); !isFile(filepath.Join(s.folder, collector.FileBook)) {
 			return s
 		}
 	}
