@@ -11,13 +11,6 @@ import (
 	"spectap/collector/upload"
 )
 
-// The variables of specdec_bench's uploader.
-const (
-	envS3Endpoint = "SPECDEC_BENCH_S3_ENDPOINT"
-	envS3KeyID    = "SPECDEC_BENCH_S3_KEY_ID"
-	envS3Secret   = "SPECDEC_BENCH_S3_SECRET"
-)
-
 // uploadOptions are the flags of upload.
 type uploadOptions struct {
 	dryRun, skipExisting, allowIncomplete bool
@@ -31,7 +24,7 @@ func (p program) uploadCommand() *cobra.Command {
 		Short: "copy run folders to an S3 bucket, as specdec_bench's uploader lays them out",
 		Long: `upload copies the runs of DIR (a run's folder, a sweep's --save_dir, or a folder of
 such) to s3://bucket/prefix/DIR's name/… The server and the credentials come from
-` + envS3Endpoint + `, ` + envS3KeyID + ` and ` + envS3Secret + `.
+` + upload.EnvEndpoint + `, ` + upload.EnvKeyID + ` and ` + upload.EnvSecret + `.
 Runs that exist in the bucket with other bytes are refused; an upload that was
 interrupted goes on where it was.`,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -91,13 +84,13 @@ func (p program) upload(ctx context.Context, dir, target string, o uploadOptions
 // bucket reads the variables of specdec_bench's uploader; all that lack are told at once.
 func (p program) bucket(region string) (upload.Bucket, error) {
 	var errs []error
-	for _, name := range []string{envS3Endpoint, envS3KeyID, envS3Secret} {
+	for _, name := range []string{upload.EnvEndpoint, upload.EnvKeyID, upload.EnvSecret} {
 		if p.env[name] == "" {
 			errs = append(errs, fmt.Errorf("%s is not set", name))
 		}
 	}
 	b := upload.Bucket{
-		Endpoint: p.env[envS3Endpoint], KeyID: p.env[envS3KeyID], Secret: p.env[envS3Secret], Region: cmp.Or(region, "us-east-1"),
+		Endpoint: p.env[upload.EnvEndpoint], KeyID: p.env[upload.EnvKeyID], Secret: p.env[upload.EnvSecret], Region: cmp.Or(region, "us-east-1"),
 	}
 	if b.Endpoint != "" {
 		errs = append(errs, b.Check())

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"spectap/collector/upload"
 )
 
 // What upload says before it asks any server: refusals come before the dry run,
@@ -21,7 +23,7 @@ func TestUploadCommand(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	env := map[string]string{envS3KeyID: "AKIDCANARY"}
+	env := map[string]string{upload.EnvKeyID: "AKIDCANARY"}
 	f := func(code int, want string, args ...string) {
 		t.Helper()
 		var out, errs bytes.Buffer
@@ -41,7 +43,7 @@ func TestUploadCommand(t *testing.T) {
 	f(0, "t0_c1 -> s3://bucket/prefix/results/t0_c1 (1 files, 28 bytes)", dir, "s3://bucket/prefix", "--dry_run")
 	f(2, "SPECDEC_BENCH_S3_ENDPOINT is not set\nSPECDEC_BENCH_S3_SECRET is not set", dir, "s3://bucket/prefix")
 	f(2, "want s3://bucket/prefix", dir, "bucket/prefix")
-	env = map[string]string{envS3Endpoint: "http://AKIDCANARY:SECRETCANARY@127.0.0.1:1", envS3KeyID: "AKIDCANARY", envS3Secret: "SECRETCANARY"}
+	env = map[string]string{upload.EnvEndpoint: "http://AKIDCANARY:SECRETCANARY@127.0.0.1:1", upload.EnvKeyID: "AKIDCANARY", upload.EnvSecret: "SECRETCANARY"}
 	f(2, "want https://host or http://host:port, without a path or a user", dir, "s3://bucket/prefix")
 	f(2, "got 1 arguments", dir)
 	f(2, "no runs in", t.TempDir(), "s3://bucket/prefix")

@@ -27,8 +27,12 @@ type Bucket struct {
 	Patience time.Duration // how long an upload may bring nothing over; 0 is two minutes
 }
 
-// endpointVar is the variable of specdec_bench's uploader that errors name.
-const endpointVar = "SPECDEC_BENCH_S3_ENDPOINT"
+// The variables of specdec_bench's uploader, which a Bucket is read from and errors name.
+const (
+	EnvEndpoint = "SPECDEC_BENCH_S3_ENDPOINT"
+	EnvKeyID    = "SPECDEC_BENCH_S3_KEY_ID"
+	EnvSecret   = "SPECDEC_BENCH_S3_SECRET"
+)
 
 // Check says what is wrong with the endpoint; it asks the server nothing.
 func (b Bucket) Check() error {
@@ -48,7 +52,7 @@ func (b Bucket) client() (*minio.Client, error) {
 	}
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" || strings.Trim(u.Path, "/") != "" || u.User != nil || u.RawQuery != "" {
-		return nil, errors.New("cannot use the S3 endpoint (" + endpointVar + "): want https://host or http://host:port, without a path or a user")
+		return nil, errors.New("cannot use the S3 endpoint (" + EnvEndpoint + "): want https://host or http://host:port, without a path or a user")
 	}
 	return minio.New(u.Host, &minio.Options{
 		Creds: credentials.NewStaticV4(b.KeyID, b.Secret, ""), Secure: u.Scheme == "https",
@@ -113,12 +117,12 @@ func hinted(err error) error {
 	case errors.As(err, &answer):
 		switch answer.Code {
 		case "AccessDenied", "SignatureDoesNotMatch", "InvalidAccessKeyId":
-			hint = "SPECDEC_BENCH_S3_KEY_ID, SPECDEC_BENCH_S3_SECRET, and what they may do in the bucket"
+			hint = EnvKeyID + ", " + EnvSecret + ", and what they may do in the bucket"
 		case "AuthorizationHeaderMalformed", "PermanentRedirect", "InvalidRegion":
 			hint = "--region"
 		}
 	case errors.As(err, &unreached):
-		hint = endpointVar
+		hint = EnvEndpoint
 	}
 	if hint == "" {
 		return err
@@ -271,9 +275,9 @@ func (u *uploader) arrived(ctx context.Context, f todo, etag string) error {
 	same, err := u.same(ctx, minio.ObjectInfo{Key: f.Key, ETag: etag}, f.sums)
 	switch {
 	case err != nil:
-		return fmt.Errorf("the server took it and does not show it, as if %s were not that of an S3 server: %w", endpointVar, err)
+		return fmt.Errorf("the server took it and does not show it, as if %s were not that of an S3 server: %w", EnvEndpoint, err)
 	case !same:
-		return fmt.Errorf("the server took it and does not have its checksum, as if %s were not that of an S3 server", endpointVar)
+		return fmt.Errorf("the server took it and does not have its checksum, as if %s were not that of an S3 server", EnvEndpoint)
 	}
 	return nil
 }
