@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 
 	"spectap/collector"
 )
@@ -249,17 +248,13 @@ func checkWritable(dir string) error {
 
 // removeTrials removes the files of sweeps that were killed in checkWritable.
 func removeTrials(dir string) {
-	files, _ := filepath.Glob(filepath.Join(globQuote(dir), trialPattern))
-	for _, file := range files {
+	names, _ := fs.Glob(os.DirFS(dir), trialPattern)
+	for _, name := range names {
+		file := filepath.Join(dir, name)
 		if info, err := os.Lstat(file); err == nil && info.Mode().IsRegular() && info.Size() == 0 {
 			_ = os.Remove(file)
 		}
 	}
-}
-
-// globQuote takes the meaning from a path's own special characters.
-func globQuote(path string) string {
-	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
 }
 
 // trialPattern names the files of checkWritable.

@@ -423,3 +423,17 @@ func TestResumeAfterOtherSweeps(t *testing.T) {
 		t.Errorf("got %+v, want the other sweep's point", summary)
 	}
 }
+
+// What checkWritable left is removed from a folder of any name, and nothing else.
+func TestRemoveTrials(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "out [a]")
+	for name, text := range map[string]string{".spectap-1": "", ".spectap-2": "mine", "spectap-3": ""} {
+		if err := errors.Join(os.MkdirAll(dir, 0o777), os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	removeTrials(dir)
+	if got, want := entries(t, dir), []string{".spectap-2", "spectap-3"}; !slices.Equal(got, want) {
+		t.Errorf("got %q left, want %q", got, want)
+	}
+}

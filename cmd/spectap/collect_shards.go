@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -80,8 +81,9 @@ func recordsFiles(arg string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	shards, err := filepath.Glob(filepath.Join(globQuote(arg), "shard-*-of-*"))
-	for _, shard := range shards {
+	shards, err := fs.Glob(os.DirFS(arg), "shard-*-of-*")
+	for _, name := range shards {
+		shard := filepath.Join(arg, name)
 		if info, statErr := os.Stat(shard); statErr == nil && info.IsDir() {
 			below, belowErr := recordsBelow(shard)
 			found, err = append(found, below...), errors.Join(err, belowErr)
@@ -124,11 +126,6 @@ func recordsBelow(dir string) ([]string, error) {
 		}
 	}
 	return found, nil
-}
-
-// globQuote takes the meaning from a path's own special characters.
-func globQuote(path string) string {
-	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
 }
 
 // groupByPoint reads the run lines and checks the shards of each point.

@@ -2,10 +2,14 @@ package main
 
 import (
 	"encoding/csv"
+	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+
+	"spectap/collector"
 )
 
 // sweptOnce sweeps one small point and returns its folder.
@@ -138,5 +142,21 @@ func TestCollectWritesBook(t *testing.T) {
 	rows, err := csv.NewReader(strings.NewReader(string(text))).ReadAll()
 	if err != nil || len(rows) != 3 || rows[1][1] != "t0_c2" || rows[1][2] != "complete" || rows[2][2] != "incomplete" || rows[2][8] == "" {
 		t.Errorf("got %v, %v; want a row each, with figures", rows, err)
+	}
+}
+
+// The shards in a folder are found whatever the folder is called.
+func TestShardsBelowAnyName(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "out [a]")
+	var want []string
+	for _, shard := range []string{"shard-0-of-2", "shard-1-of-2"} {
+		path := filepath.Join(dir, shard, "t0_c1", collector.FileRecords)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o777), os.WriteFile(path, nil, 0o666)); err != nil {
+			t.Fatal(err)
+		}
+		want = append(want, path)
+	}
+	if got, err := recordsFiles(dir); err != nil || !slices.Equal(got, want) {
+		t.Errorf("got %q, %v; want %q", got, err, want)
 	}
 }
