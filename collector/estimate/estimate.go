@@ -51,10 +51,9 @@ type Part struct{ Num, Den float64 }
 
 // What the intervals are made with, so that they can be made again.
 const (
-	Level      = 0.95
-	Resamples  = 10000
-	Method     = "bootstrap-t over conversations, jackknife standard error"
-	MethodRuns = Method + ", runs by components of variance"
+	Level     = 0.95
+	Resamples = 10000
+	Method    = "bootstrap-t over conversations, jackknife standard error"
 )
 
 // The reasons why there is no interval, besides those that name a number.
