@@ -19,6 +19,12 @@ type column struct {
 	name   string
 	of     func(collector.Summary) string
 	failed string // what a failed point has there; "": its number of failed requests
+
+	// Of several runs: the figure that is pooled, how many decimals it is shown with
+	// and in what unit; "": the runs are averaged or summed up (tableLine.join).
+	figure string
+	places int
+	scale  float64
 }
 
 // columns are those that tell something about these points.
@@ -27,22 +33,22 @@ func columns(rows []collector.Summary) []column {
 		return func(s collector.Summary) string { return fmt.Sprintf("%.1f", v(s)) }
 	}
 	list := []column{
-		{"Average_AL", averageAL, "failed"},
-		{"output tok/s", fixed(func(s collector.Summary) float64 { return s.OutputTPS }), "-"},
+		{name: "Average_AL", of: averageAL, failed: "failed", figure: collector.FigureAL, places: 3, scale: 1},
+		{name: "output tok/s", of: fixed(func(s collector.Summary) float64 { return s.OutputTPS }), failed: "-", figure: collector.FigureOutputTPS, places: 1, scale: 1},
 	}
 	if slices.ContainsFunc(rows, func(s collector.Summary) bool { return s.OutputTPSPerGPU != s.OutputTPS }) {
-		list = append(list, column{"per GPU", fixed(func(s collector.Summary) float64 { return s.OutputTPSPerGPU }), "-"})
+		list = append(list, column{name: "per GPU", of: fixed(func(s collector.Summary) float64 { return s.OutputTPSPerGPU }), failed: "-"})
 	}
 	if slices.ContainsFunc(rows, func(s collector.Summary) bool { return s.Steady.Usable() != nil }) {
-		list = append(list, column{"steady tok/s", steadyRate, "-"})
+		list = append(list, column{name: "steady tok/s", of: steadyRate, failed: "-", figure: collector.FigureSteadyTPS, places: 1, scale: 1})
 	}
-	list = append(list, column{"decode tok/s\nper user", decodeRate, "-"},
-		column{"TTFT ms", fixed(func(s collector.Summary) float64 { return s.TTFTMean * 1e3 }), "-"})
+	list = append(list, column{name: "decode tok/s\nper user", of: decodeRate, failed: "-"},
+		column{name: "TTFT ms", of: fixed(func(s collector.Summary) float64 { return s.TTFTMean * 1e3 }), failed: "-", figure: collector.FigureTTFT, places: 1, scale: 1e3})
 	if slices.ContainsFunc(rows, func(s collector.Summary) bool { return s.Goodput != nil }) {
-		list = append(list, column{"within SLO", withinSLO, "-"})
+		list = append(list, column{name: "within SLO", of: withinSLO, failed: "-"})
 	}
-	return append(list, column{"failed", func(s collector.Summary) string { return strconv.Itoa(s.Failed) }, ""},
-		column{"blocks came", blocks, "-"}, column{"audit", func(s collector.Summary) string { return s.Audit }, "-"})
+	return append(list, column{name: "failed", of: func(s collector.Summary) string { return strconv.Itoa(s.Failed) }},
+		column{name: "blocks came", of: blocks, failed: "-"}, column{name: "audit", of: func(s collector.Summary) string { return s.Audit }, failed: "-"})
 }
 
 // Table prints the points of a sweep: complete ones, failed ones, and the names

@@ -1,8 +1,8 @@
 package sweep
 
 import (
-	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"spectap/collector"
@@ -54,30 +54,21 @@ func (l *tableLine) join(s collector.Summary) {
 
 // cell is the text of a column: of several runs the pooled figure and half of its interval.
 func (l tableLine) cell(c column) string {
-	for _, f := range []struct {
-		column, figure, format string
-		scale                  float64
-	}{
-		{"Average_AL", collector.FigureAL, "%.3f", 1}, {"output tok/s", collector.FigureOutputTPS, "%.1f", 1},
-		{"steady tok/s", collector.FigureSteadyTPS, "%.1f", 1}, {"TTFT ms", collector.FigureTTFT, "%.1f", 1e3},
-	} {
-		figure, ok := l.pooled.Figure(f.figure)
-		if f.column != c.name || l.runs < 2 {
-			continue
-		}
-		if !ok && l.Baseline && f.figure == collector.FigureAL {
-			return c.of(l.Summary)
-		}
-		if !ok {
-			return "-"
-		}
-		text := fmt.Sprintf(f.format, figure.Pooled*f.scale)
-		if in := figure.Interval; in.Known {
-			text += " ± " + fmt.Sprintf(f.format, (in.High-in.Low)/2*f.scale)
-		}
-		return text
+	if l.runs < 2 || c.figure == "" {
+		return c.of(l.Summary)
 	}
-	return c.of(l.Summary)
+	figure, ok := l.pooled.Figure(c.figure)
+	switch {
+	case !ok && l.Baseline && c.figure == collector.FigureAL:
+		return c.of(l.Summary)
+	case !ok:
+		return "-"
+	}
+	text := strconv.FormatFloat(figure.Pooled*c.scale, 'f', c.places, 64)
+	if in := figure.Interval; in.Known {
+		text += " ± " + strconv.FormatFloat((in.High-in.Low)/2*c.scale, 'f', c.places, 64)
+	}
+	return text
 }
 
 // repeatNotes are the lines below a table of repeats.
