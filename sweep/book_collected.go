@@ -33,6 +33,9 @@ func WriteBook(dir, version string, argv []string, points []Collected) error {
 	}}
 	for _, p := range points {
 		b.head.Plan.Points = append(b.head.Plan.Points, p.Run.Point)
+		if n := p.Run.Repeat.Number(); n > 1 {
+			b.head.Plan.Repeats = max(b.head.Plan.Repeats, n)
+		}
 	}
 	for _, p := range points {
 		row := bookRow{Run: p.Run.ID, State: stateComplete, Folder: filepath.Base(p.Folder), Summary: p.Summary}
@@ -93,7 +96,13 @@ func (c configuration) plan(r collector.Run) bookPlan {
 		Warmup: r.Warmup, BootstrapSeed: r.Seed, SLO: r.SLO,
 	}
 	if r.Schedule != nil {
-		p.Arrivals, p.ArrivalsSeed = r.Schedule.Arrivals, &r.Schedule.Seed
+		p.Arrivals, p.ArrivalsSeed = r.Schedule.Arrivals, firstSeed(r.Schedule.Seed, r)
+	}
+	if v, ok := c.Get("sampling_seed"); ok {
+		if n, ok := v.(json.Number); ok {
+			seed, _ := n.Int64() // our own text
+			p.SamplingSeed = firstSeed(seed, r)
+		}
 	}
 	if len(r.Shards) > 0 {
 		p.Questions = r.Shards[0].Questions
@@ -102,6 +111,12 @@ func (c configuration) plan(r collector.Run) bookPlan {
 		p.Requests += q.Turns
 	}
 	return p
+}
+
+// firstSeed is the seed of a point's first run, by that of one of its runs.
+func firstSeed(seed int64, r collector.Run) *int64 {
+	seed -= int64(r.Repeat)
+	return &seed
 }
 
 // environment is what of a sweep's environment went into configuration.json.

@@ -105,3 +105,28 @@ func TestRepeatsAreWholeFolders(t *testing.T) {
 		t.Errorf("two runs at temperature 1 drew the same samples:\n%s", out)
 	}
 }
+
+// The plan above collected points has the seeds and the repeats that the sweep had.
+func TestCollectedPlan(t *testing.T) {
+	url, _ := serveEngine(t, fastEngine())
+	dir, again, second := t.TempDir(), t.TempDir(), t.TempDir()
+	mustSpectap(t, 0, "sweep", "--url", url, "--mtbench", writeQuestions(t, 3), "--request_rate", "100", "--arrivals_seed", "5", "--seed", "9007199254740993", "--repeats", "2", "--output_length", "8", "--save_dir", dir)
+	mustSpectap(t, 0, "collect", dir, "--save_dir", again)
+	if err := os.RemoveAll(filepath.Join(dir, "t0_q100")); err != nil {
+		t.Fatal(err)
+	}
+	mustSpectap(t, 0, "collect", dir, "--save_dir", second) // of the second run alone
+	for _, folder := range []string{dir, again, second} {
+		var book struct {
+			Plan struct {
+				Sampling int64 `json:"sampling_seed"`
+				Arrivals int64 `json:"arrivals_seed"`
+				Repeats  int
+			}
+		}
+		readJSON(t, filepath.Join(folder, "sweep.json"), &book)
+		if p := book.Plan; p.Sampling != 9007199254740993 || p.Arrivals != 5 || p.Repeats != 2 {
+			t.Errorf("%s: got plan %+v", folder, p)
+		}
+	}
+}
