@@ -1,6 +1,7 @@
 package collector
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"strconv"
@@ -132,7 +133,7 @@ func (f *Profile) check() {
 	m.Implied = rounded(m.Implied)
 	m.Delta = rounded(math.Abs(m.Implied - m.Reported))
 	m.Passed = m.Delta <= m.Tolerance
-	f.Validation.Monotone.Passed = slices.IsSortedFunc(f.Marginal, func(a, b float64) int { return int(math.Copysign(1, b-a)) * count(a != b) })
+	f.Validation.Monotone.Passed = slices.IsSortedFunc(f.Marginal, func(a, b float64) int { return cmp.Compare(b, a) })
 	f.Validation.Monotone.Violations = []any{}
 }
 

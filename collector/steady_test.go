@@ -205,3 +205,32 @@ func TestArrivalsAreOutputTPS(t *testing.T) {
 		}
 	}
 }
+
+// A window means something from two requests for each of the concurrency and a tenth
+// of the point's time on.
+func TestSteadyTooShort(t *testing.T) {
+	f := func(requests int, share float64, want string) {
+		t.Helper()
+		if got := tooShort(SteadyWindow{Requests: requests, Share: share}, 8); want == "" && got != "" || !strings.HasPrefix(got, want) {
+			t.Errorf("%d requests, share %v: got %q, want %q", requests, share, got, want)
+		}
+	}
+	f(15, 0.5, "15 requests ended in it, want 16 (2 for each of 8 at a time)")
+	f(16, 0.099, "it is 9.9 % of the point's time, want 10 %")
+	f(16, 0.1, "")
+}
+
+// An interval takes four blocks of a request's time or more, and makes thirty at most.
+func TestSteadyBlocks(t *testing.T) {
+	f := func(seconds float64, want int) {
+		t.Helper()
+		var w SteadyWindow
+		if w.blocks([]arrival{{0.5, 1}, {1.5, 2}}, span{0, seconds}, 1); w.Blocks != want {
+			t.Errorf("%v s: got %d blocks, want %d", seconds, w.Blocks, want)
+		}
+	}
+	f(3.9, 0)
+	f(4, 4)
+	f(30, 30)
+	f(100, 30)
+}

@@ -196,3 +196,35 @@ func TestDrafter(t *testing.T) {
 		t.Errorf("got %q, %q of a run without a configuration", m, k)
 	}
 }
+
+// A shorter draft is named from 98 % of AL on, a longer one where at least half of the
+// drafts that reach the last position are accepted.
+func TestToTryNext(t *testing.T) {
+	const shorter, longer = "is worth a measurement", "more than 2 were not measured"
+	f := func(kept, after float64, wantShorter, wantLonger bool) {
+		t.Helper()
+		w := WhatIf{Lengths: []ShorterDraft{{DraftLength: 1, Kept: kept}, {DraftLength: 2, Kept: 1}}, Last: LastPosition{Position: 2, AfterPrevious: &after}}
+		got := w.toTryNext()
+		if strings.Contains(got, shorter) != wantShorter || strings.Contains(got, longer) != wantLonger {
+			t.Errorf("kept %v, accepted %v: got %q", kept, after, got)
+		}
+	}
+	f(0.98, 0.49, true, false)
+	f(0.979, 0.5, false, true)
+}
+
+// The schema's checks fail where the rates do not make the mean, or rise.
+func TestProfileCheckFails(t *testing.T) {
+	f := func(mean float64, marginal []float64, wantMean, wantMonotone bool) {
+		t.Helper()
+		p := Profile{MeanLength: mean, Marginal: marginal}
+		p.check()
+		if v := p.Validation; v.Mean.Passed != wantMean || v.Monotone.Passed != wantMonotone {
+			t.Errorf("mean %v, marginal rates %v: got %+v", mean, marginal, v)
+		}
+	}
+	f(1.9, []float64{0.6, 0.3}, true, true)
+	f(1.93, []float64{0.6, 0.3}, false, true)
+	f(1.9, []float64{0.3, 0.6}, true, false)
+	f(1.6, []float64{0.3, 0.3}, true, true)
+}

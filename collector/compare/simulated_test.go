@@ -272,7 +272,7 @@ func TestSmallestDifference(t *testing.T) {
 // Below forty questions an interval is not narrower than Student's t, from there on
 // it is the bootstrap's own.
 func TestFewQuestions(t *testing.T) {
-	for _, n := range []int{8, 40} {
+	for _, n := range []int{8, 39, 40} {
 		a, b := drafter, better
 		a.questions, b.questions = n, n
 		f := alone(t, input(t, a), input(t, b), "AL", 1)
@@ -284,7 +284,7 @@ func TestFewQuestions(t *testing.T) {
 		if !ok {
 			t.Fatal("no interval by Student's t")
 		}
-		if wide := narrow.Difference.Low == student.Interval.Low && narrow.Difference.High == student.Interval.High; wide != (n < enough) {
+		if wide := narrow.Difference.Low == student.Interval.Low && narrow.Difference.High == student.Interval.High; wide != (n < 40) {
 			t.Errorf("%d questions: got %+v, Student's t is %+v", n, narrow.Difference.Interval, student.Interval)
 		}
 	}
