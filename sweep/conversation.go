@@ -35,8 +35,8 @@ type load struct {
 
 // run asks all conversations in data-set order: at the moments of a schedule or,
 // without one, as many at a time as the point's concurrency. A permit is held for
-// a whole conversation, without think time, as specdec_bench's run_loop does. It returns when all have ended; after
-// ctx is cancelled no further one starts.
+// a whole conversation, without think time, as specdec_bench's run_loop does. It
+// returns when all have ended; after ctx is cancelled no further one starts.
 func (l *load) run(ctx context.Context) {
 	if l.schedule != nil {
 		l.arrive(ctx)

@@ -133,9 +133,8 @@ func (s *Sweep) warmupSchedule(point PlannedPoint, n int) *collector.Schedule {
 }
 
 // arrive begins the schedule now, and each conversation at its moment, whatever is
-// in flight. It
-// returns when all have ended; after ctx is cancelled no further one starts. A
-// moment that is over when its turn comes is not waited for, nor skipped: the
+// in flight. It returns when all have ended; after ctx is cancelled no further one
+// starts. A moment that is over when its turn comes is not waited for, nor skipped: the
 // conversation begins late, and its Record says so.
 func (l *load) arrive(ctx context.Context) {
 	var all sync.WaitGroup

@@ -20,9 +20,9 @@ var preflightPrompts = [...]string{
 
 // preflight asks up to three short requests and looks for what the sweep needs:
 // per-request statistics, whose block a server may lose by chance, or with
-// NoSpecStats token counts on every event, of a baseline no speculation. It returns the counters before the
-// requests, and the requests it made. It learns an unknown engine from the
-// first answer.
+// NoSpecStats token counts on every event, of a baseline no speculation. It returns
+// the counters before the requests, and the requests it made. It learns an unknown
+// engine from the first answer.
 func (s *Sweep) preflight(ctx context.Context, srv *server) (before, error) {
 	b := before{counters: s.counters(ctx, srv.engine)}
 	var last *collector.Record

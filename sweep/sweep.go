@@ -55,7 +55,7 @@ type Sweep struct {
 func (s *Sweep) Run(ctx context.Context) (Result, error) {
 	s.runID = newRunID(s.now())
 	s.progress = newProgress(s.Progress, s.Terminal, s.now)
-	s.progress.points, s.progress.load = len(s.Plan.Points), s.InFlight
+	s.progress.load = s.InFlight
 	result := Result{Dir: s.Plan.Config.SaveDir, Warnings: s.Plan.Warnings}
 	if s.Plan.Config.DryRun {
 		return result, s.Plan.Describe(s.Progress)
