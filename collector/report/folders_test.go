@@ -52,6 +52,10 @@ func TestFolders(t *testing.T) {
 	}, "no answer was streamed, so nothing is known of its times")
 	check("failed only", func(f fixture) { f.fail(one, "the disk was full") },
 		"No point is complete, so there are no figures", "the disk was full", "0 of 1")
+	check("failed, without records", func(f fixture) {
+		f.fail(one, "the disk was full")
+		f.file("t0_c1.failed/records.jsonl", "")
+	}, "the disk was full")
 	check("planned only", func(f fixture) { f.file(collector.FileBook, `{"plan": {"points": ["t0_c1"]}}`) },
 		"No point was run, so there are no figures", "t0_c1 not run")
 	check("a broken sweep.json", func(f fixture) { f.add(one); f.file(collector.FileBook, `{"plan`) },

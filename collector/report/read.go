@@ -200,7 +200,8 @@ func readPoint(f pointFiles, row *bookRow) *point {
 		pt.reason = reasonOf(f.dir)
 	}
 	if err != nil {
-		pt.failed, pt.reason, pt.unread = true, err.Error(), append(pt.unread, err.Error())
+		pt.failed, pt.unread = true, append(pt.unread, err.Error())
+		pt.reason = cmp.Or(pt.reason, err.Error())
 		return pt
 	}
 	pt.run = p.Run
