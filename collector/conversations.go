@@ -317,7 +317,7 @@ func (s selection) conversations(p Point, view string) []Conversation {
 			if i < len(m.question.Prompts) {
 				prompt = m.question.Prompts[i]
 			}
-			c.Turns = append(c.Turns, Turn{Lengths: lengths, Tokens: t.completion(), Times: t.times, Prompt: prompt, Reply: t.rec.ReplyText(), Record: t.rec})
+			c.Turns = append(c.Turns, Turn{Lengths: lengths, Tokens: t.completion(), Times: t.times, Intended: t.intended, Prompt: prompt, Reply: t.rec.ReplyText(), Record: t.rec})
 		}
 		convs = append(convs, c)
 	}

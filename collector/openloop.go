@@ -62,7 +62,7 @@ const lateLimit = 0.010
 // conversation of it was measured.
 func (p Point) openLoop(s selection) *OpenLoop {
 	schedule := p.Run.Schedule
-	if schedule == nil || schedule.Start.IsZero() || len(s.convs) == 0 {
+	if !schedule.Begun() || len(s.convs) == 0 {
 		return nil
 	}
 	asked := 0

@@ -37,11 +37,15 @@ type wireSchedule struct {
 
 // Intended returns the moment at which a conversation was to begin.
 func (s *Schedule) Intended(conversation int) (at time.Time, known bool) {
-	if s == nil || s.Start.IsZero() || conversation < 0 || conversation >= len(s.Offsets) {
+	if !s.Begun() || conversation < 0 || conversation >= len(s.Offsets) {
 		return time.Time{}, false
 	}
 	return s.Start.Round(0).Add(s.Offsets[conversation]), true
 }
+
+// Begun says that the conversations had moments of their own to begin at: there is
+// a schedule, and it was begun.
+func (s *Schedule) Begun() bool { return s != nil && !s.Start.IsZero() }
 
 // Load says at what load the point ran, for a table: its concurrency, or the
 // rate of an open loop as "20/s".

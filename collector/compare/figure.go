@@ -13,8 +13,9 @@ type Figure struct {
 	Scope    string `json:"scope"`
 	Key      string `json:"key,omitempty"` // the category; the turn or the position, from 1; the chunk length of a joint rate
 	Unit     string `json:"unit"`
-	Paired   bool   `json:"paired"` // by question
-	N        int    `json:"n"`      // questions behind the figure: pairs, or the smaller side's
+	Since    Since  `json:"since,omitempty"` // of TTFT
+	Paired   bool   `json:"paired"`          // by question
+	N        int    `json:"n"`               // questions behind the figure: pairs, or the smaller side's
 	RunsA    int    `json:"runs_a"`
 	RunsB    int    `json:"runs_b"`
 
@@ -57,7 +58,7 @@ const (
 // figure compares one measure. Conversations that have no part in it on one side
 // are left out where they are paired.
 func (m measure) figure(p pairs, seed int64) Figure {
-	f := Figure{Quantity: m.quantity, Scope: m.scope, Key: m.key, Unit: units[m.quantity], Paired: p.By != byNone, RunsA: len(p.a), RunsB: len(p.b)}
+	f := Figure{Quantity: m.quantity, Scope: m.scope, Key: m.key, Unit: units[m.quantity], Since: p.since(m.quantity), Paired: p.By != byNone, RunsA: len(p.a), RunsB: len(p.b)}
 	a, b := m.parts(p.a), m.parts(p.b)
 	if f.Paired {
 		a, b = together(a, b)

@@ -72,7 +72,8 @@ type conversation struct {
 // turn is what one request brought.
 type turn struct {
 	lengths  map[string]length // by view
-	ttft     sample            // seconds
+	ttft     sample            // seconds from the writing of the request
+	due      sample            // TTFT in seconds from the intended moment; that of the writing in a closed loop
 	tpot     sample            // seconds
 	rate     sample            // tokens per second after the first event
 	decoded  int               // tokens after the first one, where there is a time that they took

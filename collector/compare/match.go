@@ -130,6 +130,9 @@ func (p PointComparison) otherDifferences() []Difference {
 	if p.View == "" {
 		add("acceptance view", refuse, p.a.runs[0].view, p.b.runs[0].view)
 	}
+	if a, b, differ := p.loops(); differ {
+		add("loop", warn, a, b)
+	}
 	if n := p.Pairing.Changed; n > 0 {
 		level := warn
 		if p.Pairing.By == byNone {

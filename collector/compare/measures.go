@@ -159,7 +159,7 @@ func measures(a, b Point, p pairs, view string) []measure {
 		}
 	}
 	return append(list,
-		measure{QuantityTTFT, ScopeOverall, "", samplePart(func(t turn) sample { return t.ttft })},
+		measure{QuantityTTFT, ScopeOverall, "", samplePart(p.ttft())},
 		measure{QuantityTPOT, ScopeOverall, "", samplePart(func(t turn) sample { return t.tpot })},
 		measure{QuantityUserTPS, ScopeOverall, "", decodePart},
 	)

@@ -25,7 +25,7 @@ func (r Result) CSV() []byte {
 	var buf bytes.Buffer
 	w := csv.NewWriter(&buf)
 	_ = w.Write([]string{"a", "b", "point", "point_b", "quantity", "scope", "key", "unit", "paired", "n", "runs_a", "runs_b", "value_a", "value_b",
-		"difference", "difference_low", "difference_high", "ratio", "ratio_low", "ratio_high", "smallest_difference", "p", "p_holm", "verdict", "reason"}) // a buffer takes all
+		"difference", "difference_low", "difference_high", "ratio", "ratio_low", "ratio_high", "smallest_difference", "p", "p_holm", "verdict", "reason", "since"}) // a buffer takes all
 	for _, c := range r.Comparisons {
 		for _, p := range c.Points {
 			for _, f := range p.Figures {
@@ -34,7 +34,7 @@ func (r Result) CSV() []byte {
 					strconv.Itoa(f.RunsA), strconv.Itoa(f.RunsB), plain(f.A), plain(f.B),
 					plain(f.Difference.Value), plain(f.Difference.low()), plain(f.Difference.high()),
 					plain(f.Ratio.Value), plain(f.Ratio.low()), plain(f.Ratio.high()),
-					plain(f.Smallest), plain(f.P), plain(f.Adjusted), string(f.Verdict), shown.Reason})
+					plain(f.Smallest), plain(f.P), plain(f.Adjusted), string(f.Verdict), shown.Reason, string(f.Since)})
 			}
 		}
 	}

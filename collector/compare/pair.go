@@ -30,12 +30,13 @@ const (
 // index i is the same question in all runs of both.
 type pairs struct {
 	Pairing
+	open bool // both sides are open loops
 	a, b [][]conversation
 }
 
 // pairUp finds the questions that all runs of both sides measured, in A's order.
 func pairUp(a, b Point) pairs {
-	p := pairs{Pairing: Pairing{By: byID}}
+	p := pairs{Pairing: Pairing{By: byID}, open: a.open() && b.open()}
 	key := func(c conversation) string { return c.id }
 	if hashed(a) && hashed(b) {
 		p.By, key = byQuestion, func(c conversation) string { return c.hash }

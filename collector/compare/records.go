@@ -141,13 +141,13 @@ func lengthOf(t collector.Turn) length {
 }
 
 // turnOf takes the times and the verify steps of a turn. With T its times and n
-// its tokens: TTFT = T[1] - T[0]; time per output token = (T[last] - T[1]) / (n - 1);
+// its tokens: TTFT = T[1] - T[0], or T[1] less the intended moment; time per output token = (T[last] - T[1]) / (n - 1);
 // rate = (n - 1) / (T[last] - T[1]), as timing.json has it.
 func turnOf(t collector.Turn) turn {
 	var out turn
 	last := len(t.Times) - 1
 	if last >= 1 {
-		out.ttft = sample{t.Times[1] - t.Times[0], true}
+		out.ttft, out.due = sample{t.Times[1] - t.Times[0], true}, sample{t.Times[1] - t.Intended, true}
 	}
 	if decoding := 0.0; last >= 2 && t.Tokens > 1 {
 		if decoding = t.Times[last] - t.Times[1]; decoding > 0 {

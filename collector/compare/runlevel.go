@@ -104,6 +104,9 @@ func (r run) whole(quantity string) float64 {
 // runFigure compares numbers of whole runs. Only repeats show how far runs differ.
 func runFigure(quantity string, a, b []float64) Figure {
 	f := Figure{Quantity: quantity, Scope: ScopeOverall, Unit: units[quantity], RunsA: len(a), RunsB: len(b)}
+	if quantity == QuantityTTFT {
+		f.Since = SinceWritten // files without records have no other
+	}
 	if len(a) == 0 || len(b) == 0 {
 		if len(a) > 0 {
 			f.A = pointer(meanOf(a).mean)

@@ -176,7 +176,7 @@ func (c Comparison) timeBlock() block {
 	over := c.B + " / " + c.A
 	t := &table{head: []string{"point", "", "n", c.A, c.B, over, "95 % interval", "verdict"}, left: []bool{1: true, 7: true}}
 	reasons := map[string]bool{}
-	var lines []string
+	lines := c.sinceLines()
 	for i := range c.Points {
 		for j := range c.Points[i].Figures {
 			f := &c.Points[i].Figures[j]

@@ -40,8 +40,11 @@ func student(k kind, a, b [][]Part) (Student, bool) {
 		return Student{}, false
 	}
 	v := variances(f, a, b)
+	if v.all == 0 { // and no degrees of freedom
+		return Student{}, false
+	}
 	theta := f.value()
 	half := float64(StudentQuantile((1+Level)/2, v.df) * math.Sqrt(v.all))
 	s := Student{Interval: Interval{Low: theta - half, High: theta + half, Known: true}, Chance: StudentChance(theta/math.Sqrt(v.all), v.df)}
-	return s, v.all > 0 && !math.IsNaN(half) && !math.IsNaN(s.Chance)
+	return s, !math.IsNaN(half) && !math.IsNaN(s.Chance)
 }
