@@ -3,6 +3,7 @@ package collector
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -24,6 +25,7 @@ type Goodput struct {
 	SLO           SLO               `json:"slo"`
 	Requests      int               `json:"requests"` // all that were sent, failed ones too
 	Conversations int               `json:"conversations"`
+	Runs          int               `json:"runs,omitempty"`  // that are taken together; 0: this one
 	Within        int               `json:"requests_within"` // a failed request is not
 	Failed        int               `json:"requests_failed"`
 	Over          map[string]int    `json:"requests_over_by_limit"` // one request may be over several
@@ -40,17 +42,41 @@ func (p Point) goodput(s selection) *Goodput {
 	if p.Run.SLO == nil {
 		return nil
 	}
-	g := &Goodput{SLO: *p.Run.SLO, Over: map[string]int{}}
-	parts, unknown := p.within(g)
-	g.Conversations = len(parts)
+	return pooledGoodput([]runGoodput{p.runGoodput(s)})
+}
+
+// runGoodput is what one run gives to the Goodput of all.
+type runGoodput struct {
+	counts         Goodput                   // requests of the run, by what became of them
+	byConversation map[string]*estimate.Part // by label, which is the same in each run
+	unknown        int                       // requests whose times nobody knows
+	seconds        float64                   // of the point's time
+}
+
+// pooledGoodput judges the requests of all runs together.
+func pooledGoodput(runs []runGoodput) *Goodput {
+	g := &Goodput{SLO: runs[0].counts.SLO, Over: map[string]int{}}
+	unknown, seconds := 0, 0.0
+	for _, r := range runs {
+		g.Requests, g.Within, g.Failed = g.Requests+r.counts.Requests, g.Within+r.counts.Within, g.Failed+r.counts.Failed
+		for name, n := range r.counts.Over {
+			g.Over[name] += n
+		}
+		unknown, seconds = unknown+r.unknown, seconds+r.seconds
+	}
+	if len(runs) > 1 {
+		g.Runs = len(runs)
+	}
+	parts := withinParts(runs)
+	g.Conversations = len(parts[0])
 	if g.Requests > 0 {
 		g.Share = float64(g.Within) / float64(g.Requests)
 	}
-	if whole, ok := s.span(); ok {
-		g.PerSecond = float64(g.Within) / whole.seconds()
+	if seconds > 0 {
+		g.PerSecond = float64(g.Within) / seconds
 	}
-	g.Interval = estimate.Share(parts)
-	bound := estimate.ShareAtLeast(parts)
+	g.Interval = estimate.ShareOfRuns(parts)
+	bound := estimate.ShareOfRunsAtLeast(parts)
 	if bound.Known {
 		g.AtLeast = &bound.Low
 	}
@@ -58,20 +84,43 @@ func (p Point) goodput(s selection) *Goodput {
 	return g
 }
 
-// within counts the requests of each conversation and those that kept the limits;
-// unknown are those whose times nobody knows.
-func (p Point) within(g *Goodput) (parts []estimate.Part, unknown int) {
-	byConversation, late := map[string]*estimate.Part{}, p.lateness()
-	var labels []string
+// withinParts are the runs' conversations, index i the same one in each.
+func withinParts(runs []runGoodput) [][]estimate.Part {
+	seen := map[string]bool{}
+	for _, r := range runs {
+		for label := range r.byConversation {
+			seen[label] = true
+		}
+	}
+	parts := make([][]estimate.Part, len(runs))
+	for _, label := range slices.SortedFunc(maps.Keys(seen), compareLabels) {
+		for i, r := range runs {
+			part := r.byConversation[label]
+			if part == nil { // this run lacks it
+				part = &estimate.Part{}
+			}
+			parts[i] = append(parts[i], *part)
+		}
+	}
+	return parts
+}
+
+// runGoodput counts the requests of each conversation and those that kept the limits.
+func (p Point) runGoodput(s selection) runGoodput {
+	run := runGoodput{counts: Goodput{SLO: *p.Run.SLO, Over: map[string]int{}}, byConversation: map[string]*estimate.Part{}}
+	if whole, ok := s.span(); ok {
+		run.seconds = whole.seconds()
+	}
+	g, late := &run.counts, p.lateness()
 	for _, r := range p.counted() {
 		label := r.Labels.Conversation
 		if label == "" || !r.Labels.HasTurn || p.elsewhere(r) {
 			continue
 		}
-		part := byConversation[label]
+		part := run.byConversation[label]
 		if part == nil {
 			part = &estimate.Part{}
-			byConversation[label], labels = part, append(labels, label)
+			run.byConversation[label] = part
 		}
 		part.Den++
 		g.Requests++
@@ -81,7 +130,7 @@ func (p Point) within(g *Goodput) (parts []estimate.Part, unknown int) {
 		}
 		t, ok := r.requestTimes(late[r])
 		if !ok {
-			unknown++
+			run.unknown++
 			continue
 		}
 		broken := g.SLO.broken(t)
@@ -93,11 +142,7 @@ func (p Point) within(g *Goodput) (parts []estimate.Part, unknown int) {
 			g.Within++
 		}
 	}
-	slices.SortFunc(labels, compareLabels)
-	for _, label := range labels {
-		parts = append(parts, *byConversation[label])
-	}
-	return parts, unknown
+	return run
 }
 
 // lateness is how much later than it was meant to be each request was sent: nil in
@@ -131,6 +176,9 @@ func (p Point) lateness() map[*Record]time.Duration {
 // judge compares with the asked share.
 func (g *Goodput) judge(bound estimate.Interval, unknown int) {
 	n := fmt.Sprintf("n = %d requests of %d conversations", g.Requests, g.Conversations)
+	if g.Runs > 0 {
+		n += fmt.Sprintf(" in %d runs", g.Runs)
+	}
 	asked := percent(g.SLO.Share)
 	switch {
 	case unknown > 0:
@@ -165,8 +213,10 @@ type SLOAnswer struct {
 }
 
 // SLOAnswers reads the rows of a sweep, one answer for each temperature and SLO in
-// the order in which they appear. Rows without a Goodput are not looked at.
-func SLOAnswers(rows []Summary) []SLOAnswer {
+// the order in which they appear. Rows without a Goodput are not looked at; the runs
+// that repeats took together are judged together.
+func SLOAnswers(rows []Summary, repeats []Repeats) []SLOAnswer {
+	rows = pooledRows(rows, repeats)
 	var answers []SLOAnswer
 	type group struct {
 		temperature float64
@@ -188,6 +238,25 @@ func SLOAnswers(rows []Summary) []SLOAnswer {
 		answers = append(answers, sloAnswer(g.temperature, groups[g]))
 	}
 	return answers
+}
+
+// pooledRows has one row of the runs that were taken together, in the place of the
+// first of them.
+func pooledRows(rows []Summary, repeats []Repeats) []Summary {
+	var list []Summary
+	placed := map[string]bool{}
+	for _, s := range rows {
+		i := slices.IndexFunc(repeats, func(r Repeats) bool { return r.Goodput != nil && slices.Contains(r.Runs, s.Point) })
+		switch {
+		case i < 0:
+			list = append(list, s)
+		case !placed[repeats[i].Point]:
+			placed[repeats[i].Point] = true
+			s.Point, s.Goodput, s.OpenLoop = repeats[i].Point, repeats[i].Goodput, repeats[i].OpenLoop
+			list = append(list, s)
+		}
+	}
+	return list
 }
 
 // sloAnswer finds the largest load that met the SLO. A lighter one that did not is named.

@@ -146,7 +146,7 @@ func TestSLOAnswers(t *testing.T) {
 		row(1, 32, SLOMissed), row(1, 8, SLOMet), row(1, 1, SLONotShown), row(1, 16, SLONotShown),
 		{Temperature: 3, Concurrency: 1}, // an older row
 		row(0, 4, SLONotShown), row(0, 2, SLONotShown), row(2, 4, SLOMissed), row(2, 8, SLOMissed),
-	})
+	}, nil)
 	want := []SLOAnswer{
 		{1, "p", 8, 0, "temperature 1, ttft=200ms for 95.0 % of the requests: concurrency 8 is the largest measured that meets it; met because; concurrency 16: cannot be shown because; the lighter concurrency 1: cannot be shown because"},
 		{0, "", 0, 0, "temperature 0, ttft=200ms for 95.0 % of the requests: not shown to be met at any load that was measured; concurrency 2: cannot be shown because"},
@@ -173,7 +173,7 @@ func TestGoodputFromIntendedTime(t *testing.T) {
 	if g := p.goodput(p.selected()); g.Requests != 60 || g.Within != 58 || g.Over[LimitTTFT] != 2 {
 		t.Errorf("got %+v, want two over: one by the schedule, one by the turn before it", g)
 	}
-	rows := SLOAnswers([]Summary{{Point: "t0_q20", RequestRate: 20, Goodput: &Goodput{Verdict: SLOMet, Reason: "r"}}, {Point: "t0_q3", RequestRate: 3, Goodput: &Goodput{Verdict: SLOMet, Reason: "r"}}})
+	rows := SLOAnswers([]Summary{{Point: "t0_q20", RequestRate: 20, Goodput: &Goodput{Verdict: SLOMet, Reason: "r"}}, {Point: "t0_q3", RequestRate: 3, Goodput: &Goodput{Verdict: SLOMet, Reason: "r"}}}, nil)
 	if len(rows) != 1 || rows[0].Point != "t0_q20" || rows[0].RequestRate != 20 || !strings.Contains(rows[0].Sentence, "rate 20/s is the largest") {
 		t.Errorf("got %+v", rows)
 	}
@@ -187,7 +187,7 @@ func TestSLOAnswersOfShortArrivals(t *testing.T) {
 	}
 	f := func(want string, rows ...Summary) {
 		t.Helper()
-		got := SLOAnswers(rows)
+		got := SLOAnswers(rows, nil)
 		if len(got) != 1 || !strings.Contains(got[0].Sentence, want) {
 			t.Errorf("got %+v, want %q", got, want)
 		}

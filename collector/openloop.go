@@ -36,6 +36,11 @@ const (
 	KeepsUpUnknown = "too short to tell"
 )
 
+// doubt orders open loops by how little the server kept up.
+func (o OpenLoop) doubt() int {
+	return slices.Index([]string{KeepsUpYes, KeepsUpUnknown, KeepsUpNo}, o.KeepsUp)
+}
+
 // Lateness is the schedule error of a point's conversations, in seconds.
 type Lateness struct {
 	P50 float64 `json:"p50"`

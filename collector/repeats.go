@@ -17,6 +17,8 @@ type Repeats struct {
 	Runs        []string        `json:"runs"`                      // their points, in order
 	View        string          `json:"average_al_view,omitempty"` // "" of a baseline
 	Figures     []RepeatFigures `json:"figures"`
+	Goodput     *Goodput        `json:"goodput,omitempty"`         // of the requests of all runs; nil without an SLO, or of several
+	OpenLoop    *OpenLoop       `json:"open_loop_worst,omitempty"` // of the run whose server kept up the least
 	Warnings    []string        `json:"warnings,omitempty"`
 }
 
@@ -44,6 +46,9 @@ func (r Repeats) Figure(name string) (f RepeatFigures, ok bool) {
 	return RepeatFigures{}, false
 }
 
+// Range is the least and the greatest run's value.
+func (f RepeatFigures) Range() (low, high float64) { return slices.Min(f.Values), slices.Max(f.Values) }
+
 // The names of the figures of Repeats.
 const (
 	FigureAL        = "average_al"
@@ -57,8 +62,10 @@ const (
 
 // RunFigures is what one run gives to the figures of all.
 type RunFigures struct {
-	run     Run
-	figures []runFigure
+	run      Run
+	figures  []runFigure
+	goodput  *runGoodput
+	openLoop *OpenLoop
 }
 
 // runFigure is one figure of a run: parts by conversation, of which index i is the
@@ -78,7 +85,10 @@ func (p Point) RunFigures() (RunFigures, error) {
 	if err := p.refuse(s); err != nil {
 		return RunFigures{}, err
 	}
-	f := RunFigures{run: p.Run}
+	f := RunFigures{run: p.Run, openLoop: p.openLoop(s)}
+	if p.Run.SLO != nil {
+		f.goodput = new(p.runGoodput(s))
+	}
 	if !p.Run.Baseline {
 		for _, each := range []struct{ name, view string }{{FigureAL, p.view()}, {FigureClientAL, ViewClient}, {FigureServerAL, ViewServer}} {
 			f.add(each.name, p.alByQuestion(s, each.view))
@@ -160,7 +170,29 @@ func PoolRuns(runs []RunFigures) Repeats {
 		}
 		r.Figures = append(r.Figures, pooledFigure(f.name, same, first.Seed))
 	}
+	r.pool(runs)
 	return r
+}
+
+// pool judges all runs by their SLO, and keeps the open loop with the most to say
+// against it.
+func (r *Repeats) pool(runs []RunFigures) {
+	var goodputs []runGoodput
+	for _, each := range runs {
+		if o := each.openLoop; o != nil && (r.OpenLoop == nil || o.doubt() > r.OpenLoop.doubt()) {
+			r.OpenLoop = o
+		}
+		if each.goodput != nil {
+			goodputs = append(goodputs, *each.goodput)
+		}
+	}
+	switch {
+	case len(goodputs) == 0:
+	case len(goodputs) < len(runs) || slices.ContainsFunc(goodputs, func(g runGoodput) bool { return g.counts.SLO != goodputs[0].counts.SLO }):
+		r.Warnings = append(r.Warnings, "the runs have different limits (--slo), so they are judged one by one")
+	default:
+		r.Goodput = pooledGoodput(goodputs)
+	}
 }
 
 // pooledFigure pools one figure.
@@ -173,14 +205,22 @@ func pooledFigure(name string, runs []runFigure, seed int64) RepeatFigures {
 	}
 	f.Between = sampleStd(f.Values)
 	if runs[0].parts == nil {
-		f.Pooled, f.Interval = Mean(f.Values), estimate.MeanOfBlocks(f.Values)
+		f.Pooled, f.Interval = Mean(f.Values), estimate.MeanOfRuns(f.Values)
 		return f
 	}
 	f.Method = "runs and conversations"
 	parts = present(parts)
-	f.Pooled, f.Interval = estimate.Sum(slices.Concat(parts...)).Ratio(), estimate.RatioOfRuns(parts, seed)
+	f.Pooled, f.Interval = estimate.Sum(slices.Concat(parts...)).Ratio(), positive(estimate.RatioOfRuns(parts, seed))
 	f.spread(parts)
 	return f
+}
+
+// positive refuses an interval that holds 0, which none of these figures can be.
+func positive(in estimate.Interval) estimate.Interval {
+	if in.Known && in.Low <= 0 {
+		return estimate.Interval{Reason: "the runs differ too much for an interval"}
+	}
+	return in
 }
 
 // present are the parts without the conversations that no run has, all of one length.

@@ -52,6 +52,33 @@ func TestPoolRunsByHand(t *testing.T) {
 	}
 }
 
+// Two runs have no interval between runs, and runs that are so far apart that it
+// would hold 0 have none either: what is said is the least and the greatest.
+func TestTooFewRuns(t *testing.T) {
+	f := func(reason string, values ...float64) {
+		t.Helper()
+		var runs []RunFigures
+		for i, v := range values {
+			runs = append(runs, RunFigures{run: Run{Point: "t0_c8" + Repeat(i).Suffix(), Repeat: Repeat(i)}, figures: []runFigure{{name: FigureOutputTPS, value: v}}})
+		}
+		tps, ok := PoolRuns(runs).Figure(FigureOutputTPS)
+		if !ok || tps.Interval.Known != (reason == "") || tps.Interval.Reason != reason {
+			t.Errorf("%v: got %+v, want %q", values, tps.Interval, reason)
+		}
+		if low, high := tps.Range(); low != slices.Min(values) || high != slices.Max(values) || !near(tps.Pooled, Mean(values)) {
+			t.Errorf("%v: got %v, from %v to %v", values, tps.Pooled, low, high)
+		}
+	}
+	f("2 runs are too few for an interval between runs; --repeats 3 or more", 1600, 3074)
+	f("2 runs are too few for an interval between runs; --repeats 3 or more", 2337, 2338)
+	f("", 2337, 2338, 2339)
+	f("the runs differ too much for an interval", 100, 200, 300) // 200 ± 248
+	f("all runs have the same value", 5, 5, 5)
+	if in := positive(estimate.Interval{Low: -1, High: 3, Known: true}); in.Known || in.Reason != "the runs differ too much for an interval" {
+		t.Errorf("got %+v of a time", in)
+	}
+}
+
 // What a run gives is what its own summary says.
 func TestRunFiguresAreTheSummarys(t *testing.T) {
 	p := capturedPoint(t)

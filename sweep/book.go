@@ -224,19 +224,20 @@ func (b *book) put(row bookRow) {
 
 // write writes both files.
 func (b *book) write() error {
+	repeats := b.repeats()
 	text, err := json.MarshalIndent(struct {
 		bookHead
 		Points  []bookRow             `json:"points"`
 		Repeats []collector.Repeats   `json:"repeats,omitempty"` // of the points that ran more than once
 		SLO     []collector.SLOAnswer `json:"slo_answers,omitempty"`
-	}{b.head, append([]bookRow{}, b.rows...), b.repeats(), collector.SLOAnswers(b.summaries())}, "", "  ")
+	}{b.head, append([]bookRow{}, b.rows...), repeats, collector.SLOAnswers(b.summaries(), repeats)}, "", "  ")
 	if err != nil {
 		return fmt.Errorf("cannot make sweep.json: %w", err)
 	}
 	if err := writeWhole(filepath.Join(b.dir, collector.FileBook), append(text, '\n')); err != nil {
 		return err
 	}
-	return writeWhole(filepath.Join(b.dir, "summary.csv"), b.csv())
+	return writeWhole(filepath.Join(b.dir, "summary.csv"), b.csv(repeats))
 }
 
 // repeats sums up the runs of the points that ran more than once.
@@ -257,7 +258,7 @@ func (b *book) summaries() []collector.Summary {
 }
 
 // csv writes the rows as a table; units are in the names.
-func (b *book) csv() []byte {
+func (b *book) csv(repeats []collector.Repeats) []byte {
 	var buf bytes.Buffer
 	w := csv.NewWriter(&buf)
 	_ = w.Write([]string{"run", "point", "state", "temperature", "concurrency", "conversations", "requests", "failed_requests",
@@ -266,7 +267,8 @@ func (b *book) csv() []byte {
 		"blocks_came", "blocks_expected", "audit", "repeat", "request_rate", "mean_in_flight", "steady_seconds", "steady_output_tokens_per_second",
 		"steady_output_tokens_per_second_low", "steady_output_tokens_per_second_high", "steady_too_short",
 		"share_within_slo", "share_within_slo_low", "share_within_slo_high", "slo_verdict",
-		"finished_conversations_per_second", "schedule_error_p99_s", "ttft_from_intended_p50_s", "e2e_from_intended_p50_s"}) // a buffer takes all
+		"finished_conversations_per_second", "schedule_error_p99_s", "ttft_from_intended_p50_s", "e2e_from_intended_p50_s",
+		"runs_together", "share_within_slo_of_runs", "share_within_slo_of_runs_low", "share_within_slo_of_runs_high", "slo_verdict_of_runs"}) // a buffer takes all
 	for _, r := range b.rows {
 		f := func(v float64) string {
 			if r.State == stateFailed {
@@ -276,10 +278,34 @@ func (b *book) csv() []byte {
 		}
 		_ = w.Write(append([]string{r.Run, r.Point, r.State, shortest(r.Temperature), positive(float64(r.Concurrency)), strconv.Itoa(r.Conversations),
 			strconv.Itoa(r.Requests), strconv.Itoa(r.Failed), positive(r.AverageAL), r.View, positive(r.ClientAL), positive(r.ServerAL), f(r.OutputTPS),
-			f(r.OutputTPSPerGPU), f(r.DecodeTPSPerUser), f(r.TTFTMean), f(r.TTFTP50), strconv.Itoa(r.BlocksCame), strconv.Itoa(r.BlocksExpected), r.Audit, strconv.Itoa(r.Repeat.Number()), positive(r.RequestRate)}, slices.Concat(loadCells(r.Summary), openLoopCells(r.Summary))...))
+			f(r.OutputTPSPerGPU), f(r.DecodeTPSPerUser), f(r.TTFTMean), f(r.TTFTP50), strconv.Itoa(r.BlocksCame), strconv.Itoa(r.BlocksExpected), r.Audit, strconv.Itoa(r.Repeat.Number()), positive(r.RequestRate)}, slices.Concat(loadCells(r.Summary), openLoopCells(r.Summary), runsCells(r.Point, repeats))...))
 	}
 	w.Flush()
 	return buf.Bytes()
+}
+
+// runsCells are the cells about all runs of a point together: the same for each of
+// them, and empty where one was left out or there is one alone.
+func runsCells(point string, repeats []collector.Repeats) []string {
+	cells := make([]string, 5)
+	i := slices.IndexFunc(repeats, func(r collector.Repeats) bool { return slices.Contains(r.Runs, point) })
+	if i < 0 {
+		return cells
+	}
+	cells[0] = strconv.Itoa(len(repeats[i].Runs))
+	if g := repeats[i].Goodput; g != nil {
+		shareCells(cells[1:], *g)
+	}
+	return cells
+}
+
+// shareCells fills four cells: a share, its interval, the verdict.
+func shareCells(cells []string, g collector.Goodput) {
+	number := func(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
+	cells[0], cells[3] = number(g.Share), g.Verdict
+	if g.Interval.Known {
+		cells[1], cells[2] = number(g.Interval.Low), number(g.Interval.High)
+	}
 }
 
 // openLoopCells are the cells that only the points of an open loop fill.
@@ -320,9 +346,7 @@ func loadCells(s collector.Summary) []string {
 		}
 	}
 	if g := s.Goodput; g != nil {
-		number(6, g.Share)
-		interval(7, g.Interval)
-		cells[9] = g.Verdict
+		shareCells(cells[6:], *g)
 	}
 	return cells
 }

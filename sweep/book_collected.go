@@ -14,15 +14,16 @@ type Collected struct {
 	Run     collector.Run // without the Records' texts
 	Folder  string
 	Summary collector.Summary
+	Figures *collector.RunFigures // nil where it has none
 }
 
 // WriteBook writes sweep.json and summary.csv above the folders of points that were
 // made of records, as the sweep did that asked for them: the plan and the server are
 // the first point's, argv is the command that made the files. A point of which a
-// part is missing is "incomplete".
-func WriteBook(dir, version string, argv []string, points []Collected) error {
+// part is missing is "incomplete". It returns what the SLO's answers are.
+func WriteBook(dir, version string, argv []string, points []Collected) ([]collector.SLOAnswer, error) {
 	if len(points) == 0 {
-		return errors.New("cannot write sweep.json without a point")
+		return nil, errors.New("cannot write sweep.json without a point")
 	}
 	first := points[0]
 	config := configured(first.Run)
@@ -43,8 +44,9 @@ func WriteBook(dir, version string, argv []string, points []Collected) error {
 			row.State = stateIncomplete
 		}
 		b.put(row)
+		b.pool.know(row, p.Figures)
 	}
-	return b.write()
+	return collector.SLOAnswers(b.summaries(), b.repeats()), b.write()
 }
 
 // started is the start of the first point, by its configuration.json.

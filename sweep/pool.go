@@ -13,7 +13,8 @@ import (
 // runs that an earlier sweep measured are in it too.
 type pool struct {
 	dir  string
-	read map[string]runOrError // by folder and the sweep that measured it
+	read map[string]runOrError        // by folder and the sweep that measured it
+	made map[string]collector.Repeats // by those of all runs
 }
 
 type runOrError struct {
@@ -47,6 +48,21 @@ func (p *pool) repeats(rows []bookRow) []collector.Repeats {
 
 // point sums up the runs of one point; those that cannot be read are named.
 func (p *pool) point(base string, rows []bookRow) collector.Repeats {
+	key := ""
+	for _, row := range rows {
+		key += row.key() + "\n"
+	}
+	if made, ok := p.made[key]; ok {
+		return made
+	}
+	if p.made == nil {
+		p.made = map[string]collector.Repeats{}
+	}
+	p.made[key] = p.pool(base, rows)
+	return p.made[key]
+}
+
+func (p *pool) pool(base string, rows []bookRow) collector.Repeats {
 	var runs []collector.RunFigures
 	var warnings []string
 	for _, row := range rows {
@@ -66,16 +82,29 @@ func (p *pool) point(base string, rows []bookRow) collector.Repeats {
 }
 
 func (p *pool) run(row bookRow) (collector.RunFigures, error) {
-	key := row.Run + "/" + row.Folder
-	if known, ok := p.read[key]; ok {
+	if known, ok := p.read[row.key()]; ok {
 		return known.figures, known.err
 	}
 	figures, err := readRunFigures(filepath.Join(p.dir, row.Folder, collector.FileRecords))
+	p.keep(row, runOrError{figures, err})
+	return figures, err
+}
+
+// key tells runs apart, those of an earlier sweep into the same folder too.
+func (r bookRow) key() string { return r.Run + "/" + r.Folder }
+
+func (p *pool) keep(row bookRow, run runOrError) {
 	if p.read == nil {
 		p.read = map[string]runOrError{}
 	}
-	p.read[key] = runOrError{figures, err}
-	return figures, err
+	p.read[row.key()] = run
+}
+
+// know takes a run's figures, whose records are elsewhere; nil where it has none.
+func (p *pool) know(row bookRow, figures *collector.RunFigures) {
+	if figures != nil {
+		p.keep(row, runOrError{figures: *figures})
+	}
 }
 
 func readRunFigures(path string) (collector.RunFigures, error) {

@@ -116,7 +116,7 @@ func notes(w io.Writer, res Result) {
 	for _, note := range repeatNotes(res.Repeats) {
 		fmt.Fprintln(w, note)
 	}
-	for _, answer := range collector.SLOAnswers(res.Summaries) {
+	for _, answer := range collector.SLOAnswers(res.Summaries, res.Repeats) {
 		fmt.Fprintln(w, answer.Sentence)
 	}
 	if names := withoutSteady(res.Summaries); len(names) > 0 {

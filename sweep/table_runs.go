@@ -1,6 +1,7 @@
 package sweep
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -49,7 +50,7 @@ func (l *tableLine) join(s collector.Summary) {
 	if !slices.Contains(strings.Split(l.Audit, ", "), s.Audit) {
 		l.Audit += ", " + s.Audit
 	}
-	l.Goodput = nil // each run has its own
+	l.Goodput = l.pooled.Goodput
 }
 
 // cell is the text of a column: of several runs the pooled figure and half of its interval.
@@ -64,11 +65,12 @@ func (l tableLine) cell(c column) string {
 	case !ok:
 		return "-"
 	}
-	text := strconv.FormatFloat(figure.Pooled*c.scale, 'f', c.places, 64)
+	number := func(v float64) string { return strconv.FormatFloat(v*c.scale, 'f', c.places, 64) }
 	if in := figure.Interval; in.Known {
-		text += " ± " + strconv.FormatFloat((in.High-in.Low)/2*c.scale, 'f', c.places, 64)
+		return number(figure.Pooled) + " ± " + number((in.High-in.Low)/2)
 	}
-	return text
+	low, high := figure.Range()
+	return fmt.Sprintf("%s (%s to %s)", number(figure.Pooled), number(low), number(high))
 }
 
 // repeatNotes are the lines below a table of repeats.
@@ -79,8 +81,28 @@ func repeatNotes(repeats []collector.Repeats) []string {
 			notes = append(notes, r.Point+": "+w)
 		}
 	}
-	if len(repeats) > 0 {
-		notes = append(notes, "± is half of the 95 % interval over runs and conversations, of tokens per second over runs; sweep.json has each run's values and the spread within and between runs")
+	if len(repeats) == 0 {
+		return nil
+	}
+	notes = append(notes, "± is half of the 95 % interval over runs and conversations, of tokens per second over runs; sweep.json has each run's values and the spread within and between runs")
+	if reasons := withoutInterval(repeats); len(reasons) > 0 {
+		notes = append(notes, "(a to b) in place of ± are the least and the greatest run: "+strings.Join(reasons, "; "))
 	}
 	return notes
 }
+
+// withoutInterval says why figures of the table have no interval, each reason once.
+func withoutInterval(repeats []collector.Repeats) []string {
+	var reasons []string
+	for _, r := range repeats {
+		for _, c := range pooledColumns {
+			if f, ok := r.Figure(c); ok && !f.Interval.Known && !slices.Contains(reasons, f.Interval.Reason) {
+				reasons = append(reasons, f.Interval.Reason)
+			}
+		}
+	}
+	return reasons
+}
+
+// pooledColumns are the figures that the table has columns of.
+var pooledColumns = [...]string{collector.FigureAL, collector.FigureOutputTPS, collector.FigureSteadyTPS, collector.FigureTTFT}

@@ -125,6 +125,9 @@ func (p program) collect(job collectJob, options collectOptions) (*sweep.Collect
 	}
 	p.tellPoint(point.Run, summary, responses, job.saveDir)
 	made := &sweep.Collected{Run: point.Run, Folder: job.saveDir, Summary: summary}
+	if figures, err := point.RunFigures(); err == nil {
+		made.Figures = &figures
+	}
 	if summary.Incomplete || bad > 0 {
 		made.Summary.Incomplete = true
 		return made, exitError{code: exitFailed, err: fmt.Errorf("the measurement is incomplete: %d requests measured, %d failed, %d bad lines", summary.Requests, summary.Failed, bad)}

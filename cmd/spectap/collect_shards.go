@@ -202,8 +202,12 @@ func (p program) collectAll(jobs []collectJob, saveDir string, options collectOp
 		worst.code = max(worst.code, code)
 	}
 	if len(made) > 0 {
-		if err := sweep.WriteBook(saveDir, version(), p.argv, made); err != nil {
+		answers, err := sweep.WriteBook(saveDir, version(), p.argv, made)
+		if err != nil {
 			return exitError{exitFailed, err}
+		}
+		for _, answer := range answers {
+			fmt.Fprintln(p.stdout, answer.Sentence)
 		}
 	}
 	if worst.code != 0 {

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -35,6 +37,37 @@ func TestSLO(t *testing.T) {
 	stdout, _ = mustSpectap(t, 0, "collect", "--slo", "e2e=1ns", filepath.Join(dir, "t0_c4", "records.jsonl"), "--save_dir", other)
 	if !strings.Contains(stdout, "t0_c4: e2e=1ns: n = 8 requests of 4 conversations shows that at most") {
 		t.Errorf("got %s", stdout)
+	}
+}
+
+// Several runs of a point are judged together, by the sweep, by a collection of its
+// folder, and in the report.
+func TestSLOOfRuns(t *testing.T) {
+	url, _ := serveEngine(t, fastEngine())
+	dir, again := t.TempDir(), t.TempDir()
+	const want = "concurrency 4 is the largest measured that meets it; n = 24 requests of 4 conversations in 3 runs shows that at least"
+	stdout, _ := mustSpectap(t, 0, "sweep", "--url", url, "--mtbench", writeQuestions(t, 4), "--concurrency", "2", "4", "--output_length", "8",
+		"--repeats", "3", "--slo", "ttft=1h,tpot=1h", "--slo-share", "0.3", "--save_dir", dir)
+	if !strings.Contains(stdout, want) || !strings.Contains(stdout, "100.0 % (") {
+		t.Errorf("got table\n%s", stdout)
+	}
+	type book struct {
+		Repeats []collector.Repeats
+		SLO     []collector.SLOAnswer `json:"slo_answers"`
+	}
+	var first, second book
+	readJSON(t, filepath.Join(dir, "sweep.json"), &first)
+	stdout, _ = mustSpectap(t, 0, "collect", dir, "--save_dir", again)
+	readJSON(t, filepath.Join(again, "sweep.json"), &second)
+	if !strings.Contains(stdout, want) || len(first.SLO) != 1 || first.SLO[0].Point != "t0_c4" || !reflect.DeepEqual(first, second) {
+		t.Errorf("got %+v, and collected %+v\n%s", first, second, stdout)
+	}
+	if g := first.Repeats[1].Goodput; g == nil || g.Runs != 3 || g.Within != 24 || g.Verdict != collector.SLOMet {
+		t.Errorf("got %+v", g)
+	}
+	page, err := os.ReadFile(filepath.Join(again, "report.html"))
+	if err != nil || !strings.Contains(string(page), "t0_c4, 3 runs together") || !strings.Contains(string(page), want[:60]) || !strings.Contains(string(page), "24 of 24") {
+		t.Errorf("got %d bytes of a report without the runs together (%v)", len(page), err)
 	}
 }
 

@@ -47,20 +47,30 @@ func steadyFigure(a, b Point) (Figure, bool) {
 	return f, true
 }
 
-// steady is the throughput of the steady window: of several runs, or of one by its
-// time blocks, whose t interval gives the variance back.
+// steady is the throughput of the steady window: by the runs where they are enough,
+// else the mean of the runs by their time blocks, whose t intervals give the
+// variances back.
 func (p Point) steady() (normal, bool) {
-	if x := p.wholes(QuantitySteadyTPS); len(x) > 1 {
+	if x := p.wholes(QuantitySteadyTPS); len(x) >= estimate.FewestRuns {
 		return meanOf(x), true
 	}
+	var sum normal
+	runs := 0
 	for _, r := range p.runs {
-		if w := r.steady; w != nil && w.Interval.Known && w.Blocks > 1 {
-			half := (w.Interval.High - w.Interval.Low) / 2
-			se := half / estimate.StudentQuantile((1+estimate.Level)/2, float64(w.Blocks-1))
-			return normal{w.OutputTPS, se * se, w.Blocks}, true
+		w := r.steady
+		if w == nil {
+			continue
 		}
+		if !w.Interval.Known || w.Blocks < 2 {
+			return normal{}, false
+		}
+		half := (w.Interval.High - w.Interval.Low) / 2
+		se := half / estimate.StudentQuantile((1+estimate.Level)/2, float64(w.Blocks-1))
+		sum = normal{sum.mean + w.OutputTPS, sum.variance + se*se, sum.n + w.Blocks - 1}
+		runs++
 	}
-	return normal{}, false
+	n := float64(runs)
+	return normal{sum.mean / n, sum.variance / (n * n), sum.n + 1}, runs > 0
 }
 
 // wholes are the numbers of a quantity, one for each run that has it.
@@ -101,7 +111,8 @@ func (r run) whole(quantity string) float64 {
 	return 0
 }
 
-// runFigure compares numbers of whole runs. Only repeats show how far runs differ.
+// runFigure compares numbers of whole runs. Only repeats show how far runs differ,
+// and two of them hardly do.
 func runFigure(quantity string, a, b []float64) Figure {
 	f := Figure{Quantity: quantity, Scope: ScopeOverall, Unit: units[quantity], RunsA: len(a), RunsB: len(b)}
 	if quantity == QuantityTTFT {
@@ -135,8 +146,10 @@ func tooFewRuns(a, b int) string {
 	switch {
 	case a == 1 && b == 1:
 		return "no interval: one run each"
-	case a == 1 || b == 1:
-		return fmt.Sprintf("no interval: %d and %d runs, want at least 2 each", a, b)
+	case a == b && a < estimate.FewestRuns:
+		return "no interval: " + estimate.TooFewRuns(a)
+	case min(a, b) < estimate.FewestRuns:
+		return fmt.Sprintf("no interval: %d and %d runs are too few for an interval between runs; --repeats %d or more on both sides", a, b, estimate.FewestRuns)
 	}
 	return ""
 }

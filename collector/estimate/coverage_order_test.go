@@ -88,6 +88,67 @@ func TestCoverageOfShare(t *testing.T) {
 	}
 }
 
+// sharingRuns draws runs of the same conversations of two requests. The share of a
+// run is uniform around p with the standard deviation apart; a request goes as in
+// the other runs with the chance alike.
+func sharingRuns(rng *rand.Rand, runs, n int, p, apart, alike float64) [][]Part {
+	list := make([][]Part, runs)
+	shares := make([]float64, runs)
+	for r := range list {
+		list[r], shares[r] = make([]Part, n), p+apart*math.Sqrt(3)*(2*rng.Float64()-1)
+	}
+	for i := range n {
+		own := [2]float64{rng.Float64(), rng.Float64()}
+		for r := range list {
+			list[r][i].Den = 2
+			for _, u := range own {
+				if rng.Float64() >= alike {
+					u = rng.Float64()
+				}
+				if u < shares[r] {
+					list[r][i].Num++
+				}
+			}
+		}
+	}
+	return list
+}
+
+// TestCoverageOfShareOfRuns: the same for several runs that are alike or not far
+// apart. Where they are farther apart than chance makes them by much, few of them
+// cannot tell: two hold 79 % or more, three 85 %, five 91 %.
+func TestCoverageOfShareOfRuns(t *testing.T) {
+	samples, least := *coverage, 0.93
+	cases := [][2]float64{{1, 0}, {0.99, 0}, {0.95, 0}, {0.95, 0.02}, {0.9, 0.05}, {0.5, 0}, {0.5, 0.1}, {0.5, 0.25}}
+	sizes := []int{40, 80}
+	if samples == 0 {
+		samples, least, cases, sizes = 50, 0.93, [][2]float64{{1, 0}, {0.95, 0.02}}, []int{40}
+	}
+	for _, c := range cases {
+		for _, runs := range []int{2, 3, 5} {
+			for _, n := range sizes {
+				for _, alike := range []float64{0, 0.8} {
+					s := func(of func([][]Part) Interval) study {
+						return study{truth: c[0], salt: uint64(runs) << 40, trial: func(rng *rand.Rand, n int) Interval { return of(sharingRuns(rng, runs, n, c[0], c[1], alike)) }}
+					}
+					both, lower := s(ShareOfRuns).run(samples, n), s(ShareOfRunsAtLeast).run(samples, n)
+					if *coverage > 0 {
+						t.Logf("share %v ± %v, alike %v, %d runs, n = %d: %v; at least: %v", c[0], c[1], alike, runs, n, both, lower)
+					}
+					least := least
+					if far := c[1] > 0.02; far && *coverage > 0 {
+						least = map[int]float64{2: 0.77, 3: 0.83, 5: 0.90}[runs]
+					}
+					least -= 2 * math.Sqrt(least*(1-least)/float64(samples)) // what the simulation cannot tell from it
+					if both.share() < least || lower.share() < least || both.unknown+lower.unknown > 0 || both.width <= 0 {
+						t.Errorf("share %v ± %v, alike %v, %d runs, n = %d: %v; at least: %v", c[0], c[1], alike, runs, n, both, lower)
+					}
+				}
+			}
+		}
+	}
+}
+
 // TestPowerOfSmallest: a true difference of the size that Smallest names is told
 // from none by 75 to 85 % of the samples, at 40 conversations or more.
 func TestPowerOfSmallest(t *testing.T) {

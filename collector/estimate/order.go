@@ -4,11 +4,13 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"strings"
 )
 
-// MeanOfBlocks gives Student's t interval of the mean of values that are
-// independent of each other, each of about the same size: one for each repeat of
-// a point, or one for each block of time that is longer than a request.
+// MeanOfBlocks gives Student's t interval of the mean of values of 0 and above that
+// are independent of each other, each of about the same size: one for each block of
+// time that is longer than a request. An interval that would hold 0 is none: values
+// so far apart are not what Student's t is made for.
 func MeanOfBlocks(values []float64) Interval {
 	n := float64(len(values))
 	if n < 2 {
@@ -19,7 +21,36 @@ func MeanOfBlocks(values []float64) Interval {
 		return unknown("all blocks have the same value")
 	}
 	half := float64(StudentQuantile((1+Level)/2, n-1) * math.Sqrt(v/n))
+	if half >= m {
+		return unknown("the values differ too much for an interval")
+	}
 	return Interval{Low: m - half, High: m + half, Known: true}
+}
+
+// FewestRuns is the least number of runs that has an interval between runs: the
+// quantile of Student's t is 12.7 for two, 4.3 for three.
+const FewestRuns = 3
+
+// MeanOfRuns is MeanOfBlocks of values that a run has one of each.
+func MeanOfRuns(values []float64) Interval {
+	if len(values) < FewestRuns {
+		return unknown(TooFewRuns(len(values)))
+	}
+	in := MeanOfBlocks(values)
+	if !in.Known {
+		in.Reason = strings.NewReplacer("values", "runs", "blocks", "runs").Replace(in.Reason)
+	}
+	return in
+}
+
+// TooFewRuns is why n runs have no interval between runs.
+func TooFewRuns(n int) string {
+	verb := "are"
+	runs := "runs"
+	if n == 1 {
+		verb, runs = "is", "run"
+	}
+	return fmt.Sprintf("%d %s %s too few for an interval between runs; --repeats %d or more", n, runs, verb, FewestRuns)
 }
 
 // QuantileBounds gives the interval of the q quantile from the values themselves,
@@ -58,8 +89,15 @@ func QuantileBounds(sorted []float64, q float64) Interval {
 // rarer way: so a share of 0 or 1 has an interval too, and is worth no more than
 // its conversations. Source: Korn and Graubard, Confidence Intervals for
 // Proportions With Small Expected Number of Positive Counts, 1998.
-func Share(hits []Part) Interval {
-	low, high, reason := shareBounds(hits, (1-Level)/2)
+func Share(hits []Part) Interval { return ShareOfRuns([][]Part{hits}) }
+
+// ShareOfRuns is Share over all requests of several runs, where every run was asked
+// the same conversations (index i is the same one in each). A conversation with all
+// its runs is one cluster. To V is added what runs add to the square of a bound's
+// distance in RatioOfRuns, divided by t'^2: N' is the less the farther runs are
+// apart, and the fewer they are. Runs that are all at 0 or 1 add nothing.
+func ShareOfRuns(runs [][]Part) Interval {
+	low, high, reason := shareBounds(runs, (1-Level)/2)
 	if reason != "" {
 		return unknown(reason)
 	}
@@ -68,8 +106,11 @@ func Share(hits []Part) Interval {
 
 // ShareAtLeast gives the bound above which the share is with 95 % confidence. Its
 // Interval ends at 1.
-func ShareAtLeast(hits []Part) Interval {
-	low, _, reason := shareBounds(hits, 1-Level)
+func ShareAtLeast(hits []Part) Interval { return ShareOfRunsAtLeast([][]Part{hits}) }
+
+// ShareOfRunsAtLeast is ShareAtLeast of several runs.
+func ShareOfRunsAtLeast(runs [][]Part) Interval {
+	low, _, reason := shareBounds(runs, 1-Level)
 	if reason != "" {
 		return unknown(reason)
 	}
@@ -77,7 +118,13 @@ func ShareAtLeast(hits []Part) Interval {
 }
 
 // shareBounds are the bounds that the share passes with the chance tail each.
-func shareBounds(hits []Part, tail float64) (low, high float64, reason string) {
+func shareBounds(runs [][]Part, tail float64) (low, high float64, reason string) {
+	for _, run := range runs {
+		if len(run) != len(runs[0]) {
+			return 0, 0, fmt.Sprintf("runs of %d and %d conversations cannot be taken together", len(runs[0]), len(run))
+		}
+	}
+	hits := overRuns(runs)
 	all, clusters := Sum(hits), 0
 	for _, h := range hits {
 		if h.Den > 0 {
@@ -87,7 +134,7 @@ func shareBounds(hits []Part, tail float64) (low, high float64, reason string) {
 	if clusters < 2 {
 		return 0, 0, tooFew
 	}
-	n := worth(hits, all, float64(clusters))
+	n := worth(hits, all, float64(clusters), betweenRuns(runs, tail))
 	yes := n * all.Num / all.Den
 	no := n - yes
 	low, high = 0, 1
@@ -100,18 +147,28 @@ func shareBounds(hits []Part, tail float64) (low, high float64, reason string) {
 	return low, high, ""
 }
 
-// worth is N' of Share.
-func worth(hits []Part, all Part, clusters float64) float64 {
-	more := Part{Den: all.Den / clusters}
-	if all.Num < all.Den/2 {
-		more.Num = more.Den
+// betweenRuns is the variance that runs add to that of a share.
+func betweenRuns(runs [][]Part, tail float64) float64 {
+	f, reason := pooled(ratio, runs)
+	if len(runs) < 2 || reason != "" {
+		return 0
 	}
-	total := Part{all.Num + more.Num, all.Den + more.Den}
+	return ofRuns(f, tail, runs) / square(float64(f.n-1), tail)
+}
+
+// worth is N' of Share. more is added to V.
+func worth(hits []Part, all Part, clusters, more float64) float64 {
+	other := Part{Den: all.Den / clusters}
+	if all.Num < all.Den/2 {
+		other.Num = other.Den
+	}
+	total := Part{all.Num + other.Num, all.Den + other.Den}
 	p, squares := total.Num/total.Den, 0.0
-	for _, h := range append([]Part{more}, hits...) {
+	for _, h := range append([]Part{other}, hits...) {
 		d := h.Num - float64(p*h.Den)
 		squares += float64(d * d)
 	}
 	v := squares * (clusters + 1) / clusters / (total.Den * total.Den)
-	return min(all.Den, p*(1-p)/v*all.Den/total.Den)
+	least := float64(p * (1 - p) / total.Den) // of requests that are independent of each other
+	return float64(p*(1-p)/(max(v, least)+more)) * all.Den / total.Den
 }

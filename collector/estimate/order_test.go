@@ -14,6 +14,52 @@ func TestMeanOfBlocks(t *testing.T) {
 	}
 }
 
+// TestMeanOfRuns: two are too few, and an interval that would hold 0 is none.
+func TestMeanOfRuns(t *testing.T) {
+	if got := MeanOfRuns([]float64{100, 110, 120}); got != MeanOfBlocks([]float64{100, 110, 120}) || !got.Known {
+		t.Errorf("got %+v", got)
+	}
+	for reason, values := range map[string][]float64{
+		"1 run is too few for an interval between runs; --repeats 3 or more":   {3},
+		"2 runs are too few for an interval between runs; --repeats 3 or more": {3, 4},
+		"all runs have the same value":                                         {3, 3, 3},
+		"the runs differ too much for an interval":                             {1, 2, 3},
+	} {
+		if got := MeanOfRuns(values); got.Known || got.Reason != reason {
+			t.Errorf("%v: got %+v, want %q", values, got, reason)
+		}
+	}
+	if got := MeanOfBlocks([]float64{1, 2, 3}); got.Known || got.Reason != "the values differ too much for an interval" {
+		t.Errorf("got %+v", got)
+	}
+}
+
+// TestShareOfRuns: the definition in Python with scipy 1.17.1's beta and t quantiles;
+// ten conversations of two requests, three runs of which the last is the worst.
+func TestShareOfRuns(t *testing.T) {
+	hits := func(values ...float64) (parts []Part) {
+		for _, v := range values {
+			parts = append(parts, Part{v, 2})
+		}
+		return parts
+	}
+	three := [][]Part{hits(2, 2, 2, 1, 2, 2, 0, 2, 2, 2), hits(2, 1, 2, 2, 2, 2, 1, 2, 2, 2), hits(1, 2, 0, 1, 2, 1, 0, 2, 1, 2)}
+	got, least := ShareOfRuns(three), ShareOfRunsAtLeast(three)
+	near(t, "low", got.Low, 0.42973642586837846, 1e-6)
+	near(t, "high", got.High, 0.9683331376539733, 1e-6)
+	near(t, "at least", least.Low, 0.4828816758463393, 1e-6)
+	if one := ShareOfRuns(three[:1]); one != Share(three[0]) {
+		t.Errorf("got %+v of one run alone", one)
+	}
+	all := hits(2, 2, 2, 2, 2, 2, 2, 2, 2, 2)
+	if same, alone := ShareOfRuns([][]Part{all, all, all}), Share(all); !same.Known || same.High != 1 || same.Low > alone.Low+0.02 || same.Low < alone.Low-1e-9 {
+		t.Errorf("got %+v: the same conversations again show no more than %+v", same, alone)
+	}
+	if got := ShareOfRuns([][]Part{all, all[1:]}); got.Known || got.Reason != "runs of 10 and 9 conversations cannot be taken together" {
+		t.Errorf("got %+v", got)
+	}
+}
+
 // TestQuantileBounds: the ranks are those of the binomial distribution. scipy
 // 1.17.1: binom.cdf(67, 160, .5) = 0.0239 and binom.cdf(68, 160, .5) = 0.0343, so the
 // lower bound is the 68th value, and by symmetry the upper one the 93rd.

@@ -55,7 +55,7 @@ func Smallest(a, b [][]Part, seed int64) (float64, bool) {
 	if reason != "" {
 		return 0, false
 	}
-	v := variances(f, a, b)
+	v := variances(f, (1-Level)/2, a, b)
 	if v.all == 0 {
 		return 0, false
 	}
@@ -72,44 +72,52 @@ func compared(k kind, seed int64, resamples int, sides ...[][]Part) Interval {
 	if s.reason != "" {
 		return unknown(s.reason)
 	}
-	return s.interval(f.value(), ofRuns(f, sides...))
+	return s.interval(f.value(), ofRuns(f, (1-Level)/2, sides...))
 }
 
-// ofRuns is what runs add to the square of a bound's distance from the figure.
-func ofRuns(f figure, sides ...[][]Part) float64 {
-	v := variances(f, sides...)
-	alone := square(float64(f.n - 1))
-	added := float64(square(v.df)*v.all) - float64(alone*v.conversations)
+// ofRuns is what runs add to the square of the distance from the figure of a bound
+// that is passed with the chance tail.
+func ofRuns(f figure, tail float64, sides ...[][]Part) float64 {
+	v := variances(f, tail, sides...)
+	if v.all == 0 {
+		return 0
+	}
+	alone := square(float64(f.n-1), tail)
+	added := float64(square(v.df, tail)*v.all) - float64(alone*v.conversations)
 	return max(0, added, v.atLeast)
 }
 
 // pooled is the figure of all runs of each side together.
 func pooled(k kind, sides ...[][]Part) (figure, string) {
+	n := len(sides[0][0])
 	parts := make([][]Part, len(sides))
-	n := -1
 	for s, runs := range sides {
 		for _, run := range runs {
-			if n < 0 {
-				n = len(run)
-			}
 			if len(run) != n {
 				return figure{}, fmt.Sprintf("runs of %d and %d conversations cannot be paired", n, len(run))
 			}
-			if parts[s] == nil {
-				parts[s] = make([]Part, n)
-			}
-			for i, p := range run {
-				parts[s][i].Num += p.Num
-				parts[s][i].Den += p.Den
-			}
 		}
+		parts[s] = overRuns(runs)
 	}
 	return newFigure(k, parts...)
 }
 
-// square is that of the quantile of Student's t distribution behind an interval.
-func square(df float64) float64 {
-	t := StudentQuantile((1+Level)/2, df)
+// overRuns is what each conversation gives in all runs together.
+func overRuns(runs [][]Part) []Part {
+	parts := make([]Part, len(runs[0]))
+	for _, run := range runs {
+		for i, p := range run {
+			parts[i].Num += p.Num
+			parts[i].Den += p.Den
+		}
+	}
+	return parts
+}
+
+// square is that of the quantile of Student's t distribution behind a bound that is
+// passed with the chance tail.
+func square(df, tail float64) float64 {
+	t := StudentQuantile(1-tail, df)
 	return float64(t * t)
 }
 
@@ -121,7 +129,7 @@ type parted struct {
 	atLeast       float64 // what runs add to the square of a bound's distance at least
 }
 
-func variances(f figure, sides ...[][]Part) parted {
+func variances(f figure, tail float64, sides ...[][]Part) parted {
 	n := float64(f.n)
 	vc := f.ofConversations()
 	p := parted{conversations: vc, all: vc}
@@ -136,7 +144,7 @@ func variances(f figure, sides ...[][]Part) parted {
 		vr := float64(weight * max(0, ofMeans-rest))
 		p.all += vr
 		squares += vr * vr / float64(len(runs)-1)
-		p.atLeast += float64(square(float64(len(runs)-1)) * weight * max(0, ofMeans-float64(square(n-1)*rest)))
+		p.atLeast += float64(square(float64(len(runs)-1), tail) * weight * max(0, ofMeans-float64(square(n-1, tail)*rest)))
 	}
 	p.df = p.all * p.all / squares
 	return p

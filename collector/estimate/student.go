@@ -39,7 +39,7 @@ func student(k kind, a, b [][]Part) (Student, bool) {
 	if reason != "" {
 		return Student{}, false
 	}
-	v := variances(f, a, b)
+	v := variances(f, (1-Level)/2, a, b)
 	if v.all == 0 { // and no degrees of freedom
 		return Student{}, false
 	}

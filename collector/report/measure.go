@@ -34,6 +34,7 @@ type point struct {
 	ttft, step     distribution
 	performance    *collector.Performance // nil where nobody made it
 	figures        *collector.RunFigures  // what it gives to the figures of several runs; nil where there are no records
+	together       *collector.Repeats     // the runs of the point, of which this is the first, as far as they were needed
 	shared         int                    // gaps of 0: two events in one read, so no step time
 
 	categories []category
@@ -123,6 +124,9 @@ func (p *point) measure(c collector.Point, dir string) error {
 	}
 	if err := p.readFigures(c, dir); err != nil {
 		return err
+	}
+	if p.performance != nil && p.performance.Goodput != nil { // of a collection with --slo
+		c.Run.SLO = &p.performance.Goodput.SLO
 	}
 	if figures, err := c.RunFigures(); err == nil {
 		p.figures = &figures

@@ -28,7 +28,7 @@ func steadyTable(points []*point) *table {
 // repeatsTable shows what several runs of a point have in common; nil where there are none.
 func repeatsTable(points []*point) *table {
 	t := table{
-		Caption: "Several runs of a point together: 95 % interval over runs and conversations, of tokens per second over runs; the deviation between runs, and what the conversations alone would make of it",
+		Caption: "Several runs of a point together: the least and the greatest run below their number; 95 % interval over runs and conversations, of tokens per second over runs; the deviation between runs, and what the conversations alone would make of it",
 		Head:    []cell{textCell("Point"), textCell("Figure"), number("Runs"), number("All runs"), number("Low"), number("High"), number("Between runs"), number("By conversations")},
 	}
 	names := []struct {
@@ -36,17 +36,12 @@ func repeatsTable(points []*point) *table {
 		scale        float64
 		decimals     int
 	}{{collector.FigureAL, "AL", 1, 3}, {collector.FigureOutputTPS, "Output tok/s", 1, 1}, {collector.FigureSteadyTPS, "Steady tok/s", 1, 1}, {collector.FigureTTFT, "TTFT, ms", 1e3, 2}, {collector.FigureTPOT, "Per token, ms", 1e3, 3}}
+	var reasons []string
 	for _, group := range repeats(points) {
-		var figures []collector.RunFigures
-		for _, p := range group {
-			if p.figures != nil {
-				figures = append(figures, *p.figures)
-			}
-		}
-		if len(figures) < 2 {
+		pooled, several := group.pooled()
+		if !several {
 			continue
 		}
-		pooled := collector.PoolRuns(figures)
 		for _, n := range names {
 			f, ok := pooled.Figure(n.figure)
 			if !ok {
@@ -61,12 +56,19 @@ func repeatsTable(points []*point) *table {
 			low, high := text(nil), text(nil)
 			if f.Interval.Known {
 				low, high = text(&f.Interval.Low), text(&f.Interval.High)
+			} else if !slices.Contains(reasons, f.Interval.Reason) {
+				reasons = append(reasons, f.Interval.Reason)
 			}
-			t.Rows = append(t.Rows, []cell{textCell(short(pooled.Point, 48)), textCell(n.name), number(count(len(figures))), text(&f.Pooled), low, high, text(f.Between), text(f.Expected)})
+			number, least, greatest := number(count(len(f.Values))), slices.Min(f.Values), slices.Max(f.Values)
+			number.Small = text(&least).Text + "–" + text(&greatest).Text
+			t.Rows = append(t.Rows, []cell{textCell(short(pooled.Point, 48)), textCell(n.name), number, text(&f.Pooled), low, high, text(f.Between), text(f.Expected)})
 		}
 	}
 	if len(t.Rows) == 0 {
 		return nil
+	}
+	for _, reason := range reasons {
+		t.Notes = append(t.Notes, "Where there is no interval: "+reason+".")
 	}
 	return &t
 }
@@ -109,44 +111,4 @@ func (p *point) steadyCells() []cell {
 	}
 	return []cell{textCell(p.title()), number(rate(p.performance.OutputTPS)), tps, number(fixed(s.MeanInFlight, 1)), number(share(s.RampUp)), number(share(s.RampDown)),
 		number(window), number(part), textCell(short(remark, 200))}
-}
-
-// goodputSection shows how many requests kept the limits, where some were set.
-func (s *Source) goodputSection() section {
-	sec := section{ID: "goodput", Title: "Requests within limits"}
-	points := slices.DeleteFunc(s.complete(), func(p *point) bool { return p.performance == nil || p.performance.Goodput == nil })
-	if len(points) == 0 {
-		return sec
-	}
-	t := table{
-		Caption: "Requests that kept every limit of the SLO; the share with its 95 % interval over conversations",
-		Head:    []cell{textCell("Point"), textCell("Limits"), number("Within"), number("Share"), number("At least"), number("Within, per second"), textCell("Verdict")},
-	}
-	var rows []collector.Summary
-	for _, p := range points {
-		g := p.performance.Goodput
-		share := number(percent(g.Share))
-		if g.Interval.Known {
-			share.Small = percent(g.Interval.Low) + "–" + percent(g.Interval.High)
-		}
-		least := none
-		if g.AtLeast != nil {
-			least = percent(*g.AtLeast)
-		}
-		t.Rows = append(t.Rows, []cell{textCell(p.title()), textCell(short(g.SLO.String(), 120)), number(count(g.Within) + " of " + count(g.Requests)), share, number(least), number(rate(g.PerSecond)), {Text: g.Verdict, Small: short(g.Reason, 200)}})
-		row := collector.Summary{Point: p.name, Temperature: p.run.Temperature, Concurrency: p.run.Concurrency, Goodput: g, OpenLoop: p.spec.OpenLoop}
-		if p.run.Schedule != nil {
-			row.Concurrency, row.RequestRate = 0, p.run.Schedule.Rate
-		}
-		rows = append(rows, row)
-	}
-	var sentences []string
-	for _, a := range collector.SLOAnswers(rows) {
-		sentences = append(sentences, sentence(a.Sentence))
-	}
-	if len(sentences) > 0 {
-		sec.Blocks = append(sec.Blocks, block{List: sentences})
-	}
-	sec.table(t)
-	return sec
 }

@@ -62,6 +62,24 @@ func repeats(points []*point) []runs {
 	return groups
 }
 
+// pooled takes the runs together that have records.
+func (r runs) pooled() (collector.Repeats, bool) {
+	var figures []collector.RunFigures
+	var names []string
+	for _, p := range r {
+		if p.figures != nil {
+			figures, names = append(figures, *p.figures), append(names, p.run.Point)
+		}
+	}
+	if len(figures) < 2 {
+		return collector.Repeats{}, false
+	}
+	if t := r[0].together; t == nil || !slices.Equal(t.Runs, names) {
+		r[0].together = new(collector.PoolRuns(figures))
+	}
+	return *r[0].together, true
+}
+
 // mean is the mean over the runs, with the range of several.
 func (r runs) mean(of func(*point) float64) (mean, lo, hi float64) {
 	values := make([]float64, len(r))
