@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"spectap/collector"
 )
 
@@ -262,4 +264,56 @@ func attends(s *Server) (yes bool) {
 		}
 	}
 	return yes
+}
+
+// While attend waits, the kernel acknowledges what came after the turn and not
+// inside its read, and does not leave it to a timer: an engine whose small writes
+// wait for acknowledgements (Nagle's algorithm) would be slowed down by that.
+func TestAttendAcknowledges(t *testing.T) {
+	ours, theirs := upstreamPair(t)
+	conn := ours.Conn.(*stampedConn)
+	segments := func(fd uintptr) uint32 {
+		info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
+		if err != nil {
+			t.Error(err)
+			return 0
+		}
+		return info.Segs_out
+	}
+	take := func() { // all of five bytes, so that the next turn comes at once
+		if _, err := theirs.Write([]byte("event")); err != nil {
+			t.Error(err)
+		}
+		var b [5]byte
+		n, err := 0, errNothing
+		for i := 0; err == errNothing && i < 1e6; i++ {
+			n, err = ours.Read(b[:])
+		}
+		if n != len(b) || err != nil {
+			t.Errorf("got %d bytes, %v", n, err)
+		}
+	}
+	for round := range 3 {
+		turn, sent := 0, uint32(0)
+		err := conn.attend(func() bool {
+			switch turn++; turn {
+			case 1: // finds nothing to read
+				return true
+			case 2:
+				sent = segments(conn.fd)
+				take()
+				if now := segments(conn.fd); now != sent {
+					t.Errorf("round %d: the read sent %d segments, want none", round, now-sent)
+				}
+				return true
+			}
+			if now := segments(conn.fd); now != sent+1 {
+				t.Errorf("round %d: %d segments were sent after the turn, want 1", round, now-sent)
+			}
+			return false
+		})
+		if err != nil || turn != 3 {
+			t.Fatalf("round %d: %d turns, %v", round, turn, err)
+		}
+	}
 }
