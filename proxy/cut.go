@@ -34,13 +34,15 @@ type Cutter struct {
 	brace int    // index in held of the finish event's closing brace
 	lacks lacks  // what can be put back into it
 
+	shape shape // of the last event
+
 	cr   bool // the last unit ended in a CR at the end of a read: an LF belongs to it
 	gone bool // that unit was dropped
 }
 
 // Reset makes the Cutter ready for another stream. It keeps its buffers unless an unusual event made them large.
 func (c *Cutter) Reset(asked Asked) {
-	*c = Cutter{asked: asked, part: reuse(c.part), held: reuse(c.held)}
+	*c = Cutter{asked: asked, part: reuse(c.part), held: reuse(c.held), shape: shape{rest: reuse(c.shape.rest)}}
 }
 
 func reuse(b []byte) []byte {
@@ -140,11 +142,7 @@ func (c *Cutter) whole(dst, unit []byte) []byte {
 	if unit[0] == ':' || unit[0] == '\n' || unit[0] == '\r' || c.own {
 		return c.pass(dst, unit[c.sent:])
 	}
-	if surelyPlain(unit) {
-		c.plain = true
-		return append(c.flush(dst), unit[c.sent:]...)
-	}
-	e := look(unit)
+	e := c.read(unit)
 	switch {
 	case e.isUsage() && c.asked.Usage && c.sent == 0:
 		c.gone = true
@@ -161,6 +159,19 @@ func (c *Cutter) whole(dst, unit []byte) []byte {
 		return c.hold(dst, unit[c.sent:], e, e.close-c.sent)
 	}
 	return append(dst, unit[c.sent:]...)
+}
+
+// read returns what look says of an event, mostly without parsing it.
+func (c *Cutter) read(unit []byte) event {
+	e, ok := c.shape.read(unit)
+	if ok {
+		return e
+	}
+	if e = (event{filled: true}); !surelyPlain(unit) {
+		e = look(unit)
+	}
+	c.shape.learn(unit, e)
+	return e
 }
 
 // pass hands a comment or a blank line on, behind the finish event where that is held.
