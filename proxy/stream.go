@@ -172,6 +172,9 @@ func (b *stream) forward(w *countingWriter, at time.Duration, in []byte) error {
 		defer b.free()
 	}
 	out, err := b.cut(in)
+	if !last {
+		b.residence.add(time.Since(b.f.start) - at) // before the write, in which the client may get our core
+	}
 	if len(out) > 0 {
 		if err := b.write(w, out); err != nil {
 			return err
@@ -180,7 +183,6 @@ func (b *stream) forward(w *countingWriter, at time.Duration, in []byte) error {
 	if last || err != nil {
 		return err
 	}
-	b.residence.add(time.Since(b.f.start) - at)
 	runtime.Gosched() // streams whose events came meanwhile write first; reading what passed can wait
 	b.observe(at, in)
 	if b.s.cfg.StallTimeout > 0 && b.comment.data(in) {
