@@ -13,12 +13,35 @@ type MeasuredTurn struct {
 	Tokens       int       // of the reply, EOS included
 }
 
-// MeasuredTurns returns the turns that are in the figures of the Point, in the
-// order of the data set, and what cannot be measured.
-func (p Point) MeasuredTurns() ([]MeasuredTurn, []Failure) {
-	s := p.selected()
+// Measured is a Point whose Records were sorted into turns and measured, once for
+// all that is made of them.
+type Measured struct {
+	point Point
+	all   []*Record // those of a warm-up among them
+	s     selection
+}
+
+// Measure sorts the Records of a Point into turns and measures them.
+func (p Point) Measure() Measured {
+	all := p.Records
+	p = p.withoutWarmup()
+	return Measured{point: p, all: all, s: p.selected()}
+}
+
+// Judged is the same with the requests judged by an SLO.
+func (m Measured) Judged(slo *SLO) Measured {
+	m.point.Run.SLO = slo
+	return m
+}
+
+// Conversations are those of Point.Conversations.
+func (m Measured) Conversations(view string) []Conversation { return m.s.conversations(m.point, view) }
+
+// Turns returns the turns that are in the figures of the Point, in the order of
+// the data set, and what cannot be measured.
+func (m Measured) Turns() ([]MeasuredTurn, []Failure) {
 	var turns []MeasuredTurn
-	for _, c := range s.convs {
+	for _, c := range m.s.convs {
 		for i, t := range c.turns {
 			turns = append(turns, MeasuredTurn{
 				Conversation: c.index, Turn: i, Category: c.question.Category, Last: i == len(c.turns)-1,
@@ -26,5 +49,5 @@ func (p Point) MeasuredTurns() ([]MeasuredTurn, []Failure) {
 			})
 		}
 	}
-	return turns, s.failures
+	return turns, m.s.failures
 }

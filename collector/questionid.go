@@ -22,6 +22,9 @@ func idKey(id json.RawMessage) string {
 // idIdentity tells question ids apart as a Python dict does: 1 and 1.0 are one
 // key, 1 and "1" are two.
 func idIdentity(id json.RawMessage) string {
+	if text, ok := plainIdentity(id); ok {
+		return text
+	}
 	v, err := DecodeOrdered(id)
 	if err != nil {
 		return idText(id)
@@ -38,6 +41,31 @@ func idIdentity(id json.RawMessage) string {
 		return "0"
 	}
 	return string(AppendCompact(nil, v))
+}
+
+// plainIdentity is idIdentity of the two spellings that nearly all ids have, which
+// need no parser: a whole number, and a text of ASCII without escapes.
+func plainIdentity(id json.RawMessage) (text string, ok bool) {
+	n := len(id)
+	switch {
+	case n == 0:
+		return "", false
+	case id[0] >= '1' && id[0] <= '9':
+		for _, c := range id {
+			if c < '0' || c > '9' {
+				return "", false
+			}
+		}
+		return string(id), true
+	case n < 2 || id[0] != '"' || id[n-1] != '"':
+		return "", false
+	}
+	for _, c := range id[1 : n-1] {
+		if c < ' ' || c > '~' || c == '"' || c == '\\' {
+			return "", false
+		}
+	}
+	return string(id[:n-1]), true
 }
 
 // numberIdentity is the exact value of a number, as a fraction.

@@ -77,11 +77,12 @@ type runFigure struct {
 }
 
 // RunFigures measures a Point for PoolRuns. It holds no Record.
-func (p Point) RunFigures() (RunFigures, error) {
-	all := p.Records
-	p = p.withoutWarmup()
+func (p Point) RunFigures() (RunFigures, error) { return p.Measure().RunFigures() }
+
+// RunFigures are those of Point.RunFigures.
+func (m Measured) RunFigures() (RunFigures, error) {
+	p, s := m.point, m.s
 	p.Lenient = true
-	s := p.selected()
 	if err := p.refuse(s); err != nil {
 		return RunFigures{}, err
 	}
@@ -90,16 +91,21 @@ func (p Point) RunFigures() (RunFigures, error) {
 		f.goodput = new(p.runGoodput(s))
 	}
 	if !p.Run.Baseline {
-		for _, each := range []struct{ name, view string }{{FigureAL, p.view()}, {FigureClientAL, ViewClient}, {FigureServerAL, ViewServer}} {
-			f.add(each.name, p.alByQuestion(s, each.view))
+		client, server := p.alByQuestion(s, ViewClient), p.alByQuestion(s, ViewServer)
+		own := client
+		if p.view() == ViewServer {
+			own = server
 		}
+		f.add(FigureAL, own)
+		f.add(FigureClientAL, client)
+		f.add(FigureServerAL, server)
 	}
 	f.add(FigureTTFT, p.timesByQuestion(s, func(t requestTimes) (float64, bool) { return t.ttft, true }))
 	f.add(FigureTPOT, p.timesByQuestion(s, func(t requestTimes) (float64, bool) { return t.tpot, t.tpot > 0 }))
 	if whole, ok := s.span(); ok {
 		f.figures = append(f.figures, runFigure{name: FigureOutputTPS, value: tokensIn(s.arrivals(), span{math.Inf(-1), whole.to}) / whole.seconds()})
 	}
-	steady := p.steady(s, all)
+	steady := p.steady(s, m.all)
 	if w := steady.Usable(); w != nil {
 		f.figures = append(f.figures, runFigure{name: FigureSteadyTPS, value: w.OutputTPS})
 	}

@@ -48,13 +48,17 @@ func averaged(m Metric, convs []Conversation) []Conversation {
 	if m != MetricSpecBench {
 		return convs
 	}
-	last := map[string]int{}
+	last, ids := make(map[string]int, len(convs)), make([]string, len(convs))
 	for i, c := range convs {
-		last[idIdentity(c.QuestionID)] = i
+		ids[i] = idIdentity(c.QuestionID)
+		last[ids[i]] = i
+	}
+	if len(last) == len(convs) {
+		return convs
 	}
 	var list []Conversation
 	for i, c := range convs {
-		if last[idIdentity(c.QuestionID)] == i {
+		if last[ids[i]] == i {
 			list = append(list, c)
 		}
 	}

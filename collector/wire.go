@@ -59,9 +59,9 @@ type wireRecord struct {
 	Done            *seconds `json:"done_s"`
 
 	ChunkTimes  secondsList `json:"chunk_s"`
-	ChunkTokens []int       `json:"chunk_tokens,omitempty"` // absent where no count is known; 0 where one is not
-	ChunkChoice []int       `json:"chunk_choice,omitempty"` // absent where all are 0
-	ChunkShared []int       `json:"chunk_shared,omitempty"` // indexes
+	ChunkTokens intList     `json:"chunk_tokens,omitempty"` // absent where no count is known; 0 where one is not
+	ChunkChoice intList     `json:"chunk_choice,omitempty"` // absent where all are 0
+	ChunkShared intList     `json:"chunk_shared,omitempty"` // indexes
 
 	Stamps       string   `json:"stamps,omitempty"`
 	ResidenceP50 *seconds `json:"residence_p50_s"`

@@ -2,6 +2,7 @@ package collector
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"math"
 	"strconv"
@@ -81,6 +82,40 @@ func (l *secondsList) UnmarshalJSON(b []byte) error {
 	}
 	*l = list
 	return nil
+}
+
+// intList is a list of numbers. It is one JSON value to encoding/json, which takes
+// several times as long for an element each.
+type intList []int
+
+// UnmarshalJSON implements json.Unmarshaler. encoding/json has checked that b is JSON.
+func (l *intList) UnmarshalJSON(b []byte) error {
+	if list, ok := plainInts(b); ok {
+		*l = list
+		return nil
+	}
+	return json.Unmarshal(b, (*[]int)(l))
+}
+
+// plainInts reads a list of numbers of few digits without blanks, as we write it.
+func plainInts(b []byte) (list []int, ok bool) {
+	const digits = 9
+	if len(b) < 3 || b[0] != '[' {
+		return nil, false
+	}
+	list = make([]int, 0, bytes.Count(b, []byte(","))+1)
+	n, length := 0, 0
+	for _, c := range b[1:] {
+		switch {
+		case c >= '0' && c <= '9' && length < digits:
+			n, length = 10*n+int(c-'0'), length+1
+		case (c == ',' || c == ']') && length > 0:
+			list, n, length = append(list, n), 0, 0
+		default:
+			return nil, false
+		}
+	}
+	return list, true
 }
 
 // appendSeconds appends d in seconds, with as many decimals as it needs.

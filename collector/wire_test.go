@@ -241,3 +241,15 @@ func TestSecondsList(t *testing.T) {
 	f(`"1,2"`, nil, false)
 	f(`7`, nil, false)
 }
+
+// A list of numbers is read as encoding/json reads one, however it is spelled.
+func TestIntList(t *testing.T) {
+	for _, text := range []string{`[]`, `[0]`, `[1,20,333333333]`, `[4444444444]`, `[99999999999999999999]`, `[1, 2]`, `[-1,2]`, `[null,1]`, `null`, `[1.5]`, `[1e2]`, `["1"]`, `{}`, `[1,[2]]`} {
+		var got intList
+		var want []int
+		err, wantErr := json.Unmarshal([]byte(text), &got), json.Unmarshal([]byte(text), &want)
+		if (err == nil) != (wantErr == nil) || !slices.Equal(got, want) || (got == nil) != (want == nil) {
+			t.Errorf("%s: got %v, %v; want %v, %v", text, got, err, want, wantErr)
+		}
+	}
+}

@@ -3,7 +3,6 @@ package estimate
 import (
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"slices"
 )
 
@@ -84,10 +83,9 @@ func resample(figures []figure, seed int64, resamples int) []spread {
 	if len(figures) == 0 {
 		return nil
 	}
-	t := newTable(figures)
-	ts := t.draw(seed, resamples)
+	ts := draw(figures, seed, resamples)
 	spreads := make([]spread, len(figures))
-	n := float64(t.n)
+	n := float64(figures[0].n)
 	alpha := normalCDF(-StudentQuantile((1+Level)/2, n-1))
 	for i, f := range figures {
 		s := &spreads[i]
@@ -106,77 +104,6 @@ func resample(figures []figure, seed int64, resamples int) []spread {
 		}
 	}
 	return spreads
-}
-
-// table holds what each conversation adds to the sums that a resample needs: a row
-// for a conversation, some columns for each figure.
-type table struct {
-	figures []figure
-	n       int
-	columns int
-	cells   []float64
-}
-
-// columnsOf is how many sums a figure needs: e and Den of each side, and the
-// products of any two of those.
-func columnsOf(f figure) int {
-	if len(f.sides) == 1 {
-		return 2 + 3
-	}
-	return 4 + 10
-}
-
-func newTable(figures []figure) table {
-	t := table{figures: figures, n: figures[0].n}
-	for _, f := range figures {
-		t.columns += columnsOf(f)
-	}
-	t.cells = make([]float64, 0, t.n*t.columns)
-	for i := range t.n {
-		for _, f := range figures {
-			start := len(t.cells)
-			for _, s := range f.sides {
-				t.cells = append(t.cells, s.e[i], s.parts[i].Den)
-			}
-			own := t.cells[start:]
-			for a := range own {
-				for b := a; b < len(own); b++ {
-					t.cells = append(t.cells, own[a]*own[b])
-				}
-			}
-		}
-	}
-	return t
-}
-
-// draw takes as many conversations as there are, with replacement, for each
-// resample, and returns the T* of each figure. A resample in which nobody has a
-// denominator is left out.
-func (t table) draw(seed int64, resamples int) [][]float64 {
-	ts := make([][]float64, len(t.figures))
-	for i := range ts {
-		ts[i] = make([]float64, 0, resamples)
-	}
-	rng := rand.New(rand.NewPCG(uint64(seed), stream))
-	sums := make([]float64, t.columns)
-	for range resamples {
-		clear(sums)
-		for range t.n {
-			i := rng.IntN(t.n) * t.columns
-			for c, v := range t.cells[i : i+t.columns] {
-				sums[c] += v
-			}
-		}
-		at := 0
-		for i, f := range t.figures {
-			end := at + columnsOf(f)
-			if v := f.studentized(sums[at:end]); !math.IsNaN(v) {
-				ts[i] = append(ts[i], v)
-			}
-			at = end
-		}
-	}
-	return ts
 }
 
 // studentized is T* of a resample's sums. With g the slopes of the figure with

@@ -35,6 +35,7 @@ type shape struct {
 	categories    []string
 	model         string
 	unstreamed    bool
+	events        int // of a reply; 0: few
 	change        func(*collector.Point)
 }
 
@@ -70,6 +71,9 @@ func (s shape) record(i, turn int, category string) *collector.Record {
 		Prompt: "SECRET PROMPT", Reply: "SECRET REPLY",
 	}
 	counts := []int{1, 1, 2 + (i+turn)%3, 1 + (i*3+turn)%4, 4, 1 + i%2}
+	for len(counts) < s.events {
+		counts = append(counts, 1+(i+len(counts))%4)
+	}
 	spec := &collector.Spec{Engine: "vllm", Accepted: make([]int, 4), DraftLength: 3}
 	at, tokens := time.Duration(20+(7*i+5*turn)%13)*time.Millisecond, 0
 	for n, c := range counts {

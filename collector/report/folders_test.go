@@ -165,12 +165,19 @@ func TestPointFolderAndShards(t *testing.T) {
 	contains(t, page, "1 of 1", "2 of 2 merged", "8 turns")
 }
 
-// BenchmarkReport makes the report of 100,000 records in 8 points; a page is below 2 MB.
+// BenchmarkReport makes the report of 100,000 records in 8 points, and of longer
+// replies: 3.2 million events in 16,000 records. A page is below 2 MB.
 func BenchmarkReport(b *testing.B) {
+	b.Run("100000 records of 6 events", func(b *testing.B) { benchmarkReport(b, 6250, 0) })
+	b.Run("16000 records of 200 events", func(b *testing.B) { benchmarkReport(b, 1000, 200) })
+}
+
+func benchmarkReport(b *testing.B, conversations, events int) {
+	b.Helper()
 	dir := b.TempDir()
 	var figures []byte
 	for i := range 8 {
-		s := shape{name: fmt.Sprintf("t%d_c%d", i/4, 1<<(2*(i%4))), temperature: float64(i / 4), concurrency: 1 << (2 * (i % 4)), conversations: 6250, categories: []string{"a", "b", "c"}, model: "m"}
+		s := shape{name: fmt.Sprintf("t%d_c%d", i/4, 1<<(2*(i%4))), temperature: float64(i / 4), concurrency: 1 << (2 * (i % 4)), conversations: conversations, events: events, categories: []string{"a", "b", "c"}, model: "m"}
 		p := s.point()
 		point := filepath.Join(dir, s.name)
 		if err := os.Mkdir(point, 0o777); err != nil {

@@ -117,7 +117,8 @@ type turnEnds struct {
 
 // measure makes the figures of a point. dir is its folder, for speculation.json.
 func (p *point) measure(c collector.Point, dir string) error {
-	turns, failures := c.MeasuredTurns()
+	measured := c.Measure()
+	turns, failures := measured.Turns()
 	p.countFailed(c)
 	if len(turns) == 0 {
 		return errors.New("none of its conversations can be measured" + firstFailure(failures))
@@ -126,14 +127,13 @@ func (p *point) measure(c collector.Point, dir string) error {
 		return err
 	}
 	if p.performance != nil && p.performance.Goodput != nil { // of a collection with --slo
-		c.Run.SLO = &p.performance.Goodput.SLO
+		measured = measured.Judged(&p.performance.Goodput.SLO)
 	}
-	if figures, err := c.RunFigures(); err == nil {
+	if figures, err := measured.RunFigures(); err == nil {
 		p.figures = &figures
 	}
 	p.requests = len(turns)
-	view := c.Run.Acceptance
-	convs, _ := c.Conversations(cmp.Or(view, collector.ViewClient))
+	convs := measured.Conversations(cmp.Or(c.Run.Acceptance, collector.ViewClient))
 	p.conversations = len(convs)
 	p.measureTimes(turns, c.Run.GPUs)
 	p.measureCategories(turns, convs, c.Run.Metric)
