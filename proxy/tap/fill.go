@@ -19,8 +19,8 @@ func (t *Tap) Fill(r *collector.Record) {
 	if r.Engine == "" {
 		r.Engine = t.engine
 	}
-	if len(t.chunks) > 0 {
-		r.Chunks = slices.Clone(t.chunks) // the Tap's own room, which is larger, is for its next answer
+	if chunks := t.chunkList(); chunks != nil {
+		r.Chunks = chunks
 		t.chunks = t.chunks[:0]
 	}
 	if len(r.Chunks) > 0 {

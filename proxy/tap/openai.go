@@ -1,9 +1,5 @@
 package tap
 
-import (
-	"spectap/collector"
-)
-
 // maxChoices bounds the choices of an answer that are told apart.
 const maxChoices = 1024
 
@@ -145,16 +141,6 @@ func (t *Tap) isOutput(e *event, c *choice, s *choiceState, tokens int, counted 
 		return c.hasIDs || c.content != nil || c.text != nil && c.hasStop
 	}
 	return c.text != nil || c.delta && s.role
-}
-
-func (t *Tap) addChunk(tokens, choice int) {
-	if t.chunks == nil {
-		t.chunks = make([]collector.Chunk, 0, 64)
-	}
-	t.chunks = append(t.chunks, collector.Chunk{
-		At: t.at, Tokens: tokens, Choice: choice, Shared: t.chunkRead == t.read,
-	})
-	t.chunkRead = t.read
 }
 
 // totals keeps the last usage. With choices beside it in a stream it is cumulative for that choice.

@@ -13,8 +13,6 @@ package tap
 import (
 	"fmt"
 	"time"
-
-	"spectap/collector"
 )
 
 // DefaultMaxEvent is the longest event, or whole body, that is read: 16 MiB.
@@ -55,7 +53,7 @@ type Tap struct {
 	id, model          string
 	engine             string
 	engineMark         int
-	chunks             []collector.Chunk
+	chunks             []seen
 	choices            []choiceState
 	events, badEvents  int
 	unread             bool  // a body or event was over the limit
@@ -95,14 +93,6 @@ func (t *Tap) Reset(o Options) {
 	if t.onEvent == nil {
 		t.onEvent = t.data
 	}
-}
-
-// keepChunks empties the chunks for reuse, unless an unusual answer made them many.
-func keepChunks(c []collector.Chunk) []collector.Chunk {
-	if cap(c) > 1<<14 {
-		return nil
-	}
-	return c[:0]
 }
 
 // Head takes the head of the answer and decides how its body is read.
