@@ -17,10 +17,11 @@ const stream = 0x53504543
 //	theta - s T*(1 - alpha), theta - s T*(alpha)    are the bounds
 //
 // where T*(alpha) is the alpha quantile of the T*. alpha is not 0.025 but
-// Phi(-t), with t the 0.975 quantile of Student's t distribution of n - 1 degrees
-// of freedom: resamples vary less than samples do, by about as much. s* is that of
-// the linear part of theta*. The figures that decided for it are in coverage_test.go:
-// BCa holds less than 93 % on long tails.
+// Phi(-t), with t the 0.975 quantile of Student's t distribution for the degrees of
+// freedom of s, see freedom: resamples vary less than samples do, by about as much,
+// and by more where few conversations make up s. s* is that of the linear part of
+// theta*. The figures that decided for it are in coverage_test.go: BCa holds less
+// than 93 % on long tails, and so do some of these with t of n - 1.
 // Source: Efron and Tibshirani, An Introduction to the Bootstrap, 12.5; Hesterberg,
 // What Teachers Should Know About the Bootstrap, 2015 (the alpha).
 func Ratio(parts []Part, seed int64) Interval { return Ratios([][]Part{parts}, seed)[0] }
@@ -85,8 +86,6 @@ func resample(figures []figure, seed int64, resamples int) []spread {
 	}
 	ts := draw(figures, seed, resamples)
 	spreads := make([]spread, len(figures))
-	n := float64(figures[0].n)
-	alpha := normalCDF(-StudentQuantile((1+Level)/2, n-1))
 	for i, f := range figures {
 		s := &spreads[i]
 		if s.error = math.Sqrt(f.ofConversations()); s.error == 0 {
@@ -98,6 +97,7 @@ func resample(figures []figure, seed int64, resamples int) []spread {
 			continue
 		}
 		slices.Sort(ts[i])
+		alpha := normalCDF(-StudentQuantile((1+Level)/2, f.freedom()))
 		s.low, s.high = float64(s.error*quantile(ts[i], 1-alpha)), float64(-s.error*quantile(ts[i], alpha))
 		if !finite(s.low) || !finite(s.high) {
 			s.reason = fewOther

@@ -53,7 +53,7 @@ func TestRatioOfMeans(t *testing.T) {
 //	i = rng.integers(0, n, (20000, n)); N = [x[i] for x in num]; D = [x[i] for x in den]
 //	r = [a.sum(-1) / b.sum(-1) for a, b in zip(N, D)]      # figure and its slopes of r
 //	u = sum(s * (a - r * b) / b.sum(-1) for each side)     # T = (figure* - figure) / sqrt(n/(n-1) sum u^2)
-//	al = norm.cdf(-t.ppf(.975, n - 1)); se from jackknife figures of np.delete
+//	al = norm.cdf(-t.ppf(.975, n - 1)) (n is 20); se from jackknife figures of np.delete
 //	figure - se * np.quantile(T, 1 - al), figure - se * np.quantile(T, al)
 //
 // A bound of 10,000 resamples is itself uncertain, by about 1 % of the width.
@@ -74,6 +74,43 @@ func TestAgainstNumpy(t *testing.T) {
 	check("ratio", Ratio(weighted, 1), 1.5462714176095784, 2.3131566698788744)
 	check("difference", Difference([][]Part{a}, [][]Part{b}, 1), 0.09446132031166893, 0.13610971592064458)
 	check("quotient", Quotient([][]Part{a}, [][]Part{b}, 1), 1.0604769, 1.07020985)
+}
+
+// TestFreedom holds the degrees of freedom against numpy and scipy: of 40
+// conversations whose values differ alike, and of the same with one that is farther
+// and farther away from the others. The interval is made with them.
+//
+//	x = [(i % 8 + 1) ** 2 / 10 + i * 7 % 11 / 10 for i in range(40)]; x[3] += more
+//	2 * 40 / (scipy.stats.kurtosis(jackknife, fisher=False) - 1), with den = 10 + 7 * i % 13
+func TestFreedom(t *testing.T) {
+	for _, c := range []struct{ more, want float64 }{{0, 39}, {7, 36.40586435582211}, {8, 26.965410823730537}, {9, 20.28088883673974}, {30, 20}} {
+		f, reason := newFigure(ratio, longTailed(c.more))
+		if reason != "" {
+			t.Fatal(reason)
+		}
+		near(t, "degrees of freedom", f.freedom(), c.want, 1e-9)
+	}
+	if f, _ := newFigure(ratio, of(tailed...)); f.freedom() != 9 {
+		t.Errorf("got %v degrees of freedom of 10 conversations, want 9", f.freedom())
+	}
+	// As in TestAgainstNumpy, with al = norm.cdf(-t.ppf(.975, 20)); of 39 degrees
+	// of freedom they are 2.554 and 7.842.
+	in := compared(ratio, 1, 5*Resamples, [][]Part{longTailed(30)})
+	near(t, "low", in.Low, 2.518905471334208, 0.015)
+	near(t, "high", in.High, 7.940731270352858, 0.045)
+}
+
+// longTailed are 40 conversations, one of which is so much above what it would be.
+func longTailed(more float64) []Part {
+	parts := make([]Part, 40)
+	for i := range parts {
+		x, den := float64((i%8+1)*(i%8+1))/10+float64(i*7%11)/10, float64(10+7*i%13)
+		if i == 3 {
+			x += more
+		}
+		parts[i] = Part{x * den, den}
+	}
+	return parts
 }
 
 // TestRatiosShareDraws: each of several figures has the interval that it has alone.

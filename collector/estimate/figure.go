@@ -119,5 +119,31 @@ func (f figure) ofConversations() float64 {
 	return v
 }
 
+// leastFreedom bounds freedom: the kurtosis of few conversations is itself
+// uncertain, and fewer than these are believed only where n is as small. It moves t
+// by 3 % at 40 conversations and by 6 % at any number.
+const leastFreedom = 20
+
+// freedom is the degrees of freedom of ofConversations, by Satterthwaite: those of
+// the chi-squared distribution that varies as much. A variance of n values with the
+// kurtosis k varies by (k-1)/n of its square, a chi-squared one by 2/df, so df is
+// 2n/(k-1): n where k is 3 as of normal values, less where a few conversations make
+// up the variance. k is that of the jackknife's distances, and df at most n - 1.
+// Source: Satterthwaite, An Approximate Distribution of Estimates of Variance
+// Components, 1946; Cramer, Mathematical Methods of Statistics, 1946, 27.4 (how a
+// variance varies).
+func (f figure) freedom() float64 {
+	without, n := f.jackknife(), float64(f.n)
+	m, v, fourths := mean(without), variance(without)*(n-1)/n, 0.0
+	for _, x := range without {
+		d := float64((x-m)*(x-m)) / v
+		fourths += float64(d * d)
+	}
+	if kurtosis := fourths / n; finite(kurtosis) {
+		return min(n-1, max(leastFreedom, 2*n/(kurtosis-1)))
+	}
+	return n - 1
+}
+
 // roundOff is how far equal numbers may be from each other, for their size.
 const roundOff = 1e-12

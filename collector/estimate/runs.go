@@ -49,7 +49,8 @@ const Power = 0.8
 
 // Smallest returns the smallest true difference of the ratios that would have been
 // told from none with a chance of 80 % at these numbers of conversations and runs:
-// (t(0.975) + t(0.8)) times the standard error. It is false where that is not known.
+// (t(0.975) + t(0.8)) times the standard error, with t for no more degrees of freedom
+// than the interval's. It is false where that is not known.
 func Smallest(a, b [][]Part, seed int64) (float64, bool) {
 	f, reason := pooled(difference, a, b)
 	if reason != "" {
@@ -59,7 +60,8 @@ func Smallest(a, b [][]Part, seed int64) (float64, bool) {
 	if v.all == 0 {
 		return 0, false
 	}
-	return (StudentQuantile((1+Level)/2, v.df) + StudentQuantile(Power, v.df)) * math.Sqrt(v.all), true
+	df := min(v.df, f.freedom())
+	return (StudentQuantile((1+Level)/2, df) + StudentQuantile(Power, df)) * math.Sqrt(v.all), true
 }
 
 // compared draws conversations and widens by what the runs add.
