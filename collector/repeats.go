@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"spectap/collector/estimate"
 )
@@ -60,6 +61,15 @@ const (
 	FigureSteadyTPS = "steady_output_tokens_per_second" // only where every run has a window that means something
 )
 
+// FigurePosition names the acceptance rate at a draft position, from 1: of all verify
+// steps, or conditional, of those that reached it.
+func FigurePosition(position int, conditional bool) string {
+	if conditional {
+		return fmt.Sprintf("conditional_acceptance_at_%d", position)
+	}
+	return fmt.Sprintf("acceptance_at_%d", position)
+}
+
 // RunFigures is what one run gives to the figures of all.
 type RunFigures struct {
 	run      Run
@@ -100,6 +110,7 @@ func (m Measured) RunFigures() (RunFigures, error) {
 		f.add(FigureClientAL, client)
 		f.add(FigureServerAL, server)
 	}
+	p.addPositions(&f, s)
 	f.add(FigureTTFT, p.timesByQuestion(s, func(t requestTimes) (float64, bool) { return t.ttft, true }))
 	f.add(FigureTPOT, p.timesByQuestion(s, func(t requestTimes) (float64, bool) { return t.tpot, t.tpot > 0 }))
 	if whole, ok := s.span(); ok {
@@ -116,6 +127,36 @@ func (m Measured) RunFigures() (RunFigures, error) {
 func (f *RunFigures) add(name string, parts []estimate.Part) {
 	if sum := estimate.Sum(parts); sum.Den != 0 {
 		f.figures = append(f.figures, runFigure{name: name, parts: parts, value: sum.Ratio()})
+	}
+}
+
+// addPositions adds both acceptance rates by draft position.
+func (p Point) addPositions(f *RunFigures, s selection) {
+	if p.Run.Baseline {
+		return
+	}
+	sums := newBlockSums(p.counted())
+	audit, diff := p.audit(newBlockSums(p.Records), p.expectedBlocks())
+	rates := positionRates(sums, p.histogram(sums, audit, diff), diff)
+	for _, conditional := range []bool{false, true} {
+		n := len(rates.PerPosition)
+		if conditional {
+			n = len(rates.Conditional)
+		}
+		for i := range n {
+			parts := make([]estimate.Part, len(p.Run.Questions))
+			for _, c := range s.convs {
+				for c.index >= len(parts) { // without questions
+					parts = append(parts, estimate.Part{})
+				}
+				steps, above, reachedAt, acceptedAt := c.positions(rates.Source)
+				parts[c.index] = estimate.Part{Num: at(above, i), Den: float64(steps)}
+				if conditional {
+					parts[c.index] = estimate.Part{Num: at(acceptedAt, i), Den: at(reachedAt, i)}
+				}
+			}
+			f.add(FigurePosition(i+1, conditional), parts)
+		}
 	}
 }
 
@@ -216,7 +257,12 @@ func pooledFigure(name string, runs []runFigure, seed int64) RepeatFigures {
 	}
 	f.Method = "runs and conversations"
 	parts = present(parts)
-	f.Pooled, f.Interval = estimate.Sum(slices.Concat(parts...)).Ratio(), positive(estimate.RatioOfRuns(parts, seed))
+	f.Pooled, f.Interval = estimate.Sum(slices.Concat(parts...)).Ratio(), estimate.RatioOfRuns(parts, seed)
+	if strings.Contains(name, "acceptance_at_") {
+		f.Interval = f.Interval.Within(0, 1)
+	} else {
+		f.Interval = positive(f.Interval)
+	}
 	f.spread(parts)
 	return f
 }

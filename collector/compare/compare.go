@@ -221,4 +221,9 @@ func (p *PointComparison) compare(seed int64) {
 		p.Figures = append(p.Figures, jointFigures(p.a, p.b)...)
 	}
 	p.Figures = append(p.Figures, wholeRuns(p.a, p.b, have)...)
+	if sameRecords(p.a, p.b) {
+		for i := range p.Figures {
+			p.Figures[i].same()
+		}
+	}
 }

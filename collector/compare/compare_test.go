@@ -197,6 +197,54 @@ func TestIdentical(t *testing.T) {
 	}
 }
 
+// A folder with itself, or with a copy of its records, has the ratio 1 and the
+// difference 0 in every figure, of one run and of several; two that merely have the
+// same throughput do not.
+func TestSameRecords(t *testing.T) {
+	f := func(a, b Input, known bool) {
+		t.Helper()
+		r, err := Compare([]Input{a, b}, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen := map[string]bool{}
+		for _, f := range r.Comparisons[0].Points[0].Figures {
+			seen[f.Quantity] = true
+			whole := f.Quantity == QuantityTPS
+			if !known {
+				if whole && f.Ratio.Known {
+					t.Errorf("%s: got %+v of other records", f.Quantity, f.Ratio)
+				}
+				continue
+			}
+			if f.A == nil || *f.Difference.Value != 0 || !f.Difference.Known || f.Difference.Low != 0 || f.Difference.High != 0 || f.Verdict != NotShown ||
+				f.Smallest != nil || *f.A != 0 && (*f.Ratio.Value != 1 || !f.Ratio.Known || f.Ratio.Low != 1 || f.Ratio.High != 1) || f.Ratio.Method != methodSame {
+				t.Errorf("%s %s: got %+v, want no difference from itself", f.Quantity, f.Key, f)
+			}
+		}
+		for _, q := range []string{QuantityAL, QuantityTTFT, QuantityTPOT, QuantityUserTPS, QuantityTPS} {
+			if known && !seen[q] {
+				t.Errorf("got no figure of %s in %v", q, seen)
+			}
+		}
+	}
+	one := input(t, small("a"))
+	two := input(t, small("a"), small("a"))
+	other := small("a")
+	other.seed = 77
+	f(one, one, true)
+	f(two, two, true)
+	copied := input(t, small("a"))
+	copied.Points[0].runs[0].folder = "elsewhere"
+	f(one, copied, true)
+	f(one, input(t, small("b")), false)
+	changed := inputOf(t, other.point())
+	f(one, changed, false)
+	dir := t.TempDir()
+	files := open(t, benchRun{als: alsA, tps: 1000, ttft: 0.1, config: configA}.write(t, filepath.Join(dir, "a")))
+	f(files, open(t, benchRun{als: alsA, tps: 1000, ttft: 0.1, config: configA}.write(t, filepath.Join(dir, "b"))), false)
+}
+
 // More than two inputs are all held against the first one, and judged together.
 func TestThreeInputs(t *testing.T) {
 	dir := t.TempDir()

@@ -50,6 +50,7 @@ const (
 	methodRuns   = "runs as they are: Welch's t, of a ratio of its logarithm"
 	methodBlocks = "time blocks of the steady window: Welch's t, of a ratio of its logarithm"
 	methodEqual  = "all pairs differ by the same"
+	methodSame   = "both sides are the same records"
 
 	theseRuns = "these runs only"
 	otherRuns = "other runs too"
@@ -174,6 +175,20 @@ func (f *Figure) equal(d float64) {
 		f.Ratio.Interval, f.Ratio.Method = estimate.Interval{Low: 1, High: 1, Known: true}, methodEqual
 	} else {
 		f.Ratio.Interval = estimate.Interval{Reason: methodEqual}
+	}
+}
+
+// same is the figure of two sides that are one measurement: whatever it says of other
+// runs, it does not differ from itself.
+func (f *Figure) same() {
+	if f.A == nil || f.B == nil {
+		return
+	}
+	f.equal(0)
+	f.made(methodSame, theseRuns)
+	f.Smallest, f.student = nil, nil
+	if f.Ratio.Value == nil { // A is 0
+		f.Ratio.Interval = estimate.Interval{Reason: f.Ratio.Reason}
 	}
 }
 

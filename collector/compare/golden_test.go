@@ -97,7 +97,11 @@ func TestOtherMetricsAreRefused(t *testing.T) {
 // does not say whose they are. Between two lengths that occur it is the next one's.
 func TestJointRates(t *testing.T) {
 	dir := filepath.Join(goldenRuns, "mtbench_10")
-	f := figure(t, compared(t, Options{}, dir, dir), "mtbench_10", "joint[2]")
+	copied := filepath.Join(t.TempDir(), "mtbench_10")
+	if err := os.CopyFS(copied, os.DirFS(dir)); err != nil {
+		t.Fatal(err)
+	}
+	f := figure(t, compared(t, Options{}, dir, copied), "mtbench_10", "joint[2]")
 	near(t, "chunks of at least 2", f.A, 0.5818505338078291, 1e-12) // Joint_Acceptance_Rate
 	if f.Difference.Known || f.Verdict != CannotBeTold {
 		t.Errorf("got %+v, want no interval", f.Difference)

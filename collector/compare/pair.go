@@ -2,6 +2,8 @@ package compare
 
 import (
 	"fmt"
+	"path/filepath"
+	"reflect"
 	"slices"
 
 	"spectap/collector"
@@ -135,6 +137,18 @@ func all(p Point) [][]conversation {
 		out = append(out, slices.Clone(r.convs))
 	}
 	return out
+}
+
+// sameRecords says that both sides are the same measurement, run by run: of one
+// folder, or of a copy of its records.
+func sameRecords(a, b Point) bool {
+	return slices.EqualFunc(a.runs, b.runs, func(r, s run) bool {
+		if filepath.Clean(r.folder) == filepath.Clean(s.folder) {
+			return true
+		}
+		return r.point != nil && s.point != nil && r.point.Run.ID == s.point.Run.ID && r.point.Run.Point == s.point.Run.Point &&
+			r.tps == s.tps && reflect.DeepEqual(r.convs, s.convs)
+	})
 }
 
 // view is the view of AL that both sides can be counted in: A's own where both

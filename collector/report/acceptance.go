@@ -3,11 +3,9 @@ package report
 import (
 	"fmt"
 	"math"
-	"slices"
 	"strconv"
 
 	"spectap/collector"
-	"spectap/collector/estimate"
 )
 
 // maxSeries is how many lines a chart of one point for each temperature has at most.
@@ -28,19 +26,13 @@ func (s *Source) acceptanceSection() section {
 		return sec
 	}
 	var figures []figure
-	shown := lightest(points)
+	shown := lightestRuns(points)
 	if len(shown) > maxSeries {
 		shown = shown[:maxSeries]
 	}
 	if drafted := withPositions(points); len(drafted) > 0 {
-		figures = append(figures, positionFigure("per-position", "Acceptance per draft position", "accepted there ÷ all verify steps, as vLLM counts; least load of each temperature", drafted, shown,
-			func(r collector.PositionRates) ([]float64, []collector.Interval) {
-				return r.PerPosition, r.PerPositionIntervals
-			}))
-		figures = append(figures, positionFigure("conditional", "Conditional acceptance by draft position", "accepted there ÷ steps that came so far; least load of each temperature", drafted, shown,
-			func(r collector.PositionRates) ([]float64, []collector.Interval) {
-				return r.Conditional, r.ConditionalIntervals
-			}))
+		figures = append(figures, positionFigure("per-position", "Acceptance per draft position", "accepted there ÷ all verify steps, as vLLM counts; least load of each temperature", drafted, shown, false))
+		figures = append(figures, positionFigure("conditional", "Conditional acceptance by draft position", "accepted there ÷ steps that came so far; least load of each temperature", drafted, shown, true))
 	}
 	sec.figures(figures...)
 	figures = []figure{lengthFigure(points)}
@@ -71,37 +63,61 @@ func (s *Source) acceptanceSection() section {
 // nan is a bound that is not known.
 var nan = math.NaN()
 
-// lengthFigure is AL by point with its interval.
+// lengthFigure is AL by point with its interval, of several runs together; the table
+// has each run's.
 func lengthFigure(points []*point) figure {
 	index, order := temperatureIndex(points)
 	c := rowChart{xTitle: "acceptance length, tokens a step"}
 	t := table{Caption: "Acceptance length by point", Head: heads("Point", "AL", "95 % from", "to", "Conversations", "Client view", "Server view")}
-	for _, p := range points {
-		al := p.spec.AL()
-		v := rowValue{style: index[p.run.Temperature], v: al.AverageAL, lo: nan, hi: nan, q1: nan, q3: nan, title: p.title() + ": " + fixed(al.AverageAL, 3) + ", " + intervalText(al)}
-		low, high := none, none
-		if al.Interval != nil {
-			v.lo, v.hi = al.Interval.Low, al.Interval.High
-			low, high = fixed(v.lo, 3), fixed(v.hi, 3)
+	note := "Intervals are over conversations of this run only: another run of the same server may differ by more."
+	for _, group := range repeats(points) {
+		p := group[0]
+		v, low, high := rowValue{style: index[p.run.Temperature], lo: nan, hi: nan, q1: nan, q3: nan}, none, none
+		if f, ok := group.figure(collector.FigureAL); ok {
+			if f.Interval.Known {
+				v.lo, v.hi = f.Interval.Low, f.Interval.High
+				low, high = fixed(v.lo, 3), fixed(v.hi, 3)
+			}
+			v.v, v.title = f.Pooled, group.together()+": "+fixed(f.Pooled, 3)+between(low, high)
+			t.Rows = append(t.Rows, []cell{textCell(group.together()), number(fixed(f.Pooled, 4)), number(low), number(high), number(none), number(none), number(none)})
+			note = "Several runs of a point are drawn together, with the interval over runs and conversations; the table has each run with its interval over conversations."
+			c.rows = append(c.rows, row{name: short(p.run.BasePoint(), 48), value: fixed(v.v, 3), values: []rowValue{v}})
+			for _, p := range group {
+				t.Rows = append(t.Rows, p.lengthCells())
+			}
+			continue
 		}
-		c.rows = append(c.rows, row{name: p.name, value: fixed(al.AverageAL, 3), values: []rowValue{v}})
-		t.Rows = append(t.Rows, []cell{textCell(p.title()), number(fixed(al.AverageAL, 4)), number(low), number(high), number(count(al.Conversations)),
-			number(fixed(p.spec.Client.AverageAL, 4)), number(fixed(p.spec.Server.AverageAL, 4))})
+		for _, p := range group {
+			al := p.spec.AL()
+			v := rowValue{style: index[p.run.Temperature], v: al.AverageAL, lo: nan, hi: nan, q1: nan, q3: nan, title: p.title() + ": " + fixed(al.AverageAL, 3) + ", " + intervalText(al)}
+			if al.Interval != nil {
+				v.lo, v.hi = al.Interval.Low, al.Interval.High
+			}
+			c.rows = append(c.rows, row{name: p.name, value: fixed(al.AverageAL, 3), values: []rowValue{v}})
+			t.Rows = append(t.Rows, p.lengthCells())
+		}
 	}
 	var legends []legend
 	for i, temp := range order {
 		legends = append(legends, newLegend(i, temperatureName(temp), false))
 	}
-	note := "Intervals are over conversations of this run only: another run of the same server may differ by more."
-	if slices.ContainsFunc(points, func(p *point) bool { return p.run.Repeat.Suffix() != "" }) {
-		note = "Intervals are over conversations of one run each: those over runs and conversations stand below the throughput."
-	}
 	return figure{
 		ID: "al", Title: "Acceptance length by point", Unit: viewsName(points) + " view, 95 % interval",
-		Desc:   fmt.Sprintf("Average acceptance length of %s with its interval over conversations.", counted(len(points), "point")),
+		Desc:   fmt.Sprintf("Average acceptance length of %s with its interval.", counted(len(c.rows), "point")),
 		Legend: legends, Wide: c.draw(wideWidth), Narrow: c.draw(narrowWidth), Data: t,
 		Notes: []string{note},
 	}
+}
+
+// lengthCells is the row of one run in the table of AL.
+func (p *point) lengthCells() []cell {
+	al := p.spec.AL()
+	low, high := none, none
+	if al.Interval != nil {
+		low, high = fixed(al.Interval.Low, 3), fixed(al.Interval.High, 3)
+	}
+	return []cell{textCell(p.title()), number(fixed(al.AverageAL, 4)), number(low), number(high), number(count(al.Conversations)),
+		number(fixed(p.spec.Client.AverageAL, 4)), number(fixed(p.spec.Server.AverageAL, 4))}
 }
 
 // withPositions are the points that have rates by draft position.
@@ -116,10 +132,10 @@ func withPositions(points []*point) []*point {
 }
 
 // positionFigure shows one rate by draft position, at the least load of each temperature.
-func positionFigure(id, title, unit string, points, shown []*point, of func(collector.PositionRates) ([]float64, []collector.Interval)) figure {
+func positionFigure(id, title, unit string, points []*point, shown []runs, conditional bool) figure {
 	most := 0
 	for _, p := range points {
-		rates, _ := of(p.spec.Position)
+		rates, _ := p.rates(conditional)
 		most = max(most, len(rates))
 	}
 	c := lineChart{xTitle: "draft position", yTitle: "accepted", yZero: true, yMax: 1, apart: true, yLabel: func(v float64) string { return fixed(100*v, 0) + " %" }, xLabel: func(v float64) string { return fixed(v, 0) }}
@@ -128,11 +144,12 @@ func positionFigure(id, title, unit string, points, shown []*point, of func(coll
 	}
 	index, _ := temperatureIndex(points)
 	var legends []legend
-	for _, p := range shown {
+	for _, group := range shown {
+		p := group[0]
 		line := series{style: index[p.run.Temperature], name: "T " + temperature(p.run.Temperature)}
-		rates, intervals := of(p.spec.Position)
+		rates, intervals := group.rates(conditional)
 		for i, r := range rates {
-			d := newDataPoint(float64(i+1), r, "", fmt.Sprintf("%s, position %d: %s", p.title(), i+1, percent(r)))
+			d := newDataPoint(float64(i+1), r, "", fmt.Sprintf("%s, position %d: %s", group.together(), i+1, percent(r)))
 			if i < len(intervals) && intervals[i].Known {
 				d.lo, d.hi = intervals[i].Low, intervals[i].High
 			}
@@ -140,7 +157,7 @@ func positionFigure(id, title, unit string, points, shown []*point, of func(coll
 		}
 		if len(line.points) > 0 {
 			c.series = append(c.series, line)
-			legends = append(legends, newLegend(line.style, temperatureName(p.run.Temperature)+", "+p.load().name(), true))
+			legends = append(legends, newLegend(line.style, temperatureName(p.run.Temperature)+", "+group.loadName(), true))
 		}
 	}
 	head := []cell{textCell("Point")}
@@ -148,26 +165,36 @@ func positionFigure(id, title, unit string, points, shown []*point, of func(coll
 		head = append(head, number(strconv.Itoa(i+1)))
 	}
 	t := table{Caption: title + ", all points", Head: head}
-	for _, p := range points {
-		cells := []cell{textCell(p.title())}
-		for i := range most {
-			c := number(none)
-			rates, intervals := of(p.spec.Position)
-			if i < len(rates) {
-				c.Text = percent(rates[i])
-			}
-			if i < len(intervals) && intervals[i].Known {
-				c.Small = percent(intervals[i].Low) + "–" + percent(intervals[i].High)
-			}
-			cells = append(cells, c)
+	for _, group := range repeats(points) {
+		if rates, intervals, several := group.pooledRates(conditional); several {
+			t.Rows = append(t.Rows, rateCells(group.together(), most, rates, intervals))
 		}
-		t.Rows = append(t.Rows, cells)
+		for _, p := range group {
+			rates, intervals := p.rates(conditional)
+			t.Rows = append(t.Rows, rateCells(p.title(), most, rates, intervals))
+		}
 	}
 	return figure{
 		ID: id, Title: title, Unit: unit, Legend: legends, Data: t,
 		Desc: fmt.Sprintf("%s, positions 1 to %d, one line a temperature.", title, most),
 		Wide: c.draw(wideWidth, 320), Narrow: c.draw(narrowWidth, 300),
 	}
+}
+
+// rateCells is the row of rates by draft position.
+func rateCells(title string, most int, rates []float64, intervals []collector.Interval) []cell {
+	cells := []cell{textCell(title)}
+	for i := range most {
+		c := number(none)
+		if i < len(rates) {
+			c.Text = percent(rates[i])
+		}
+		if i < len(intervals) && intervals[i].Known {
+			c.Small = percent(intervals[i].Low) + "–" + percent(intervals[i].High)
+		}
+		cells = append(cells, c)
+	}
+	return cells
 }
 
 // categoryNames are the categories of all points in the order in which they come.
@@ -204,7 +231,7 @@ func (p *point) of(name string) *category {
 }
 
 // categoryFigure shows AL by category at the least load of each temperature.
-func categoryFigure(points, shown []*point) (figure, int) {
+func categoryFigure(points []*point, shown []runs) (figure, int) {
 	names := categoryNames(points)
 	all := len(names)
 	if len(names) > maxCategories {
@@ -215,26 +242,28 @@ func categoryFigure(points, shown []*point) (figure, int) {
 	t := table{Caption: "Acceptance length by category, as drawn", Head: []cell{textCell("Category"), textCell("Point"), number("AL"), number("95 % from"), number("to"), number("Conversations")}}
 	for _, name := range names {
 		r := row{name: categoryName(name)}
-		for _, p := range shown {
-			cat := p.of(name)
-			if cat == nil {
+		for _, group := range shown {
+			cat, in, ok := group.category(name)
+			if !ok {
 				continue
 			}
+			p, title := group[0], group.together()
 			v := rowValue{style: index[p.run.Temperature], v: cat.mean(), lo: nan, hi: nan, q1: nan, q3: nan,
-				title: fmt.Sprintf("%s, %s: %s, %s", categoryName(name), p.title(), fixed(cat.mean(), 3), cat.conversations()+" conversations")}
+				title: fmt.Sprintf("%s, %s: %s, %s", categoryName(name), title, fixed(cat.mean(), 3), cat.conversations()+" conversations")}
 			low, high := none, none
-			if i := estimate.Ratio(grouped(cat.parts()), p.run.Seed); i.Known {
+			if i := in; i.Known {
 				v.lo, v.hi = i.Low, i.High
 				low, high = fixed(i.Low, 3), fixed(i.High, 3)
 			}
 			r.values = append(r.values, v)
-			t.Rows = append(t.Rows, []cell{textCell(categoryName(name)), textCell(p.title()), number(fixed(cat.mean(), 4)), number(low), number(high), number(cat.conversations())})
+			t.Rows = append(t.Rows, []cell{textCell(categoryName(name)), textCell(title), number(fixed(cat.mean(), 4)), number(low), number(high), number(cat.conversations())})
 		}
 		c.rows = append(c.rows, r)
 	}
 	var legends []legend
-	for _, p := range shown {
-		legends = append(legends, newLegend(index[p.run.Temperature], temperatureName(p.run.Temperature)+", "+p.load().name(), false))
+	for _, group := range shown {
+		p := group[0]
+		legends = append(legends, newLegend(index[p.run.Temperature], temperatureName(p.run.Temperature)+", "+group.loadName(), false))
 	}
 	f := figure{
 		ID: "categories", Title: "Acceptance length by category", Unit: "95 % interval; least load of each temperature", Legend: legends, Data: t,

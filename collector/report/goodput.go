@@ -1,7 +1,6 @@
 package report
 
 import (
-	"fmt"
 	"slices"
 
 	"spectap/collector"
@@ -23,7 +22,7 @@ func (s *Source) goodputSection() section {
 	for _, group := range repeats(points) {
 		if pooled, several := group.pooled(); several && pooled.Goodput != nil {
 			together = append(together, pooled)
-			t.Rows = append(t.Rows, goodputCells(fmt.Sprintf("%s, %s together", short(pooled.Point, 48), counted(len(pooled.Runs), "run")), pooled.Goodput))
+			t.Rows = append(t.Rows, goodputCells(group.together(), pooled.Goodput))
 		}
 		for _, p := range group {
 			t.Rows = append(t.Rows, goodputCells(p.title(), p.performance.Goodput))

@@ -83,6 +83,7 @@ func (p *point) speculates() bool { return !p.run.Baseline }
 type category struct {
 	name    string
 	al      []float64 // of its conversations, in the order of the data set; nil without records
+	places  []int     // of these conversations in the data set
 	average float64   // where al is nil
 }
 
@@ -247,7 +248,8 @@ func (p *point) measureCategories(turns []collector.MeasuredTurn, convs []collec
 			at[c] = len(p.categories)
 			p.categories = append(p.categories, category{name: c})
 		}
-		p.categories[at[c]].al = append(p.categories[at[c]].al, al)
+		cat := &p.categories[at[c]]
+		cat.al, cat.places = append(cat.al, al), append(cat.places, convs[i].Index)
 	}
 }
 

@@ -79,6 +79,18 @@ type table struct {
 	Notes   []string
 }
 
+// Hint is the class of the table's hint that it scrolls, by how narrow a place it
+// needs to be in; "" where the table fits everywhere.
+func (t table) Hint() string {
+	switch n := len(t.Head); {
+	case n < 4:
+		return ""
+	case n < 8:
+		return "some"
+	}
+	return "many"
+}
+
 // cell is one text, with a smaller one below it.
 type cell struct {
 	Text, Small string

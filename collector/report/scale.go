@@ -49,7 +49,7 @@ func linear(values []float64, zero bool, n int) scale {
 	if zero {
 		lo, hi = min(lo, 0), max(hi, 0)
 	}
-	if hi == lo {
+	if hi-lo <= 1e-9*math.Abs(hi) { // the same but for rounding
 		pad := max(math.Abs(hi)*0.1, 1e-9)
 		if zero {
 			lo, hi = 0, max(hi, 1)

@@ -97,7 +97,7 @@ func speedUpFigure(id, title, unit string, list []compare.SpeedUp, of func(compa
 	for i, u := range list {
 		c.xTitle = u.Load
 		line := series{style: i, name: "T " + u.Temperature}
-		legends = append(legends, newLegend(i, "temperature "+u.Temperature+", "+u.Load, true))
+		legends = append(legends, newLegend(i, "temperature "+u.Temperature+", by "+u.Load, true))
 		for _, p := range u.Points {
 			c.addTick(p.Load, strconv.FormatFloat(p.Load, 'f', -1, 64))
 			e := of(p)
