@@ -57,6 +57,7 @@ func Of(from Origin, r *collector.Record) (Row, error) {
 		row.CachedTokens, row.ReasoningTokens = known(u.CachedTokens, true), known(u.ReasoningTokens, true)
 	}
 	row.setRun(from.Run)
+	row.setSchedule(from.Run, r)
 	row.setSpec(r.Spec)
 	row.setLengths(from.Rules, r)
 	row.setChunks(r.Chunks)
@@ -77,6 +78,24 @@ func (row *Row) setRun(run *collector.Run) {
 	}
 	row.Dataset, row.EngineVersion = run.Dataset, run.EngineVersion
 	row.Concurrency = known(run.Concurrency, run.Concurrency > 0)
+	row.Repeat = known(run.Repeat.Number(), true)
+}
+
+// setSchedule fills in the schedule of an open loop, and a first turn's moment in
+// it. Its conversations are named by their places in the data set.
+func (row *Row) setSchedule(run *collector.Run, r *collector.Record) {
+	if run == nil || run.Schedule == nil {
+		return
+	}
+	row.RequestRate, row.Arrivals = &run.Schedule.Rate, run.Schedule.Arrivals
+	place, err := strconv.Atoi(r.Labels.Conversation)
+	if err != nil || r.SetApart == collector.ApartWarmup || !r.Labels.HasTurn || r.Labels.Turn != 0 {
+		return
+	}
+	if at, known := run.Schedule.Intended(place); known {
+		late := at.Sub(r.Start.Round(0)).Seconds()
+		row.Intended = &late
+	}
 }
 
 func (row *Row) setSpec(s *collector.Spec) {

@@ -95,9 +95,42 @@ func rewrite(t *testing.T, rows ...Row) (*parquet.File, []Row) {
 	return file, got
 }
 
+// A record of an open loop has its rate and, if it is a conversation's first turn,
+// the moment when that was to begin.
+func TestOpenLoop(t *testing.T) {
+	start := time.Unix(1700000000, 0)
+	run := &collector.Run{ID: "r", Point: "t0_q2.5", Repeat: 1, Schedule: &collector.Schedule{Rate: 2.5, Arrivals: collector.ArrivalsPoisson, Start: start,
+		Offsets: []time.Duration{0, time.Second, 1500 * time.Millisecond}}}
+	f := func(run *collector.Run, conversation string, turn int, apart string, want *float64) {
+		t.Helper()
+		r := &collector.Record{ID: "a", SetApart: apart, Start: start.Add(1750 * time.Millisecond), Labels: collector.Labels{Conversation: conversation, Turn: turn, HasTurn: true}}
+		row, err := Of(Origin{Run: run}, r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, rows := rewrite(t, row)
+		got := rows[0]
+		if diff := cmp.Diff(want, got.Intended); diff != "" {
+			t.Errorf("conversation %q turn %d %s:\n%s", conversation, turn, apart, diff)
+		}
+		if got.RequestRate == nil || *got.RequestRate != 2.5 || got.Arrivals != "poisson" || got.Concurrency != nil || *got.Repeat != 2 {
+			t.Errorf("got rate %v, arrivals %q, concurrency %v, repeat %v", got.RequestRate, got.Arrivals, got.Concurrency, got.Repeat)
+		}
+	}
+	f(run, "2", 0, "", ptr(-0.25))
+	f(run, "2", 1, "", nil)
+	f(run, "3", 0, "", nil)
+	f(run, "x", 0, "", nil)
+	f(run, "2", 0, collector.ApartWarmup, nil)
+	never := *run
+	never.Schedule = &collector.Schedule{Rate: 2.5, Arrivals: collector.ArrivalsPoisson, Offsets: run.Schedule.Offsets}
+	f(&never, "2", 0, "", nil)
+}
+
 // Every column holds what the Record says, in its unit, after a round trip.
 func TestOf(t *testing.T) {
-	run := &collector.Run{ID: "other", Point: "t1_c1", Dataset: "mtbench", Concurrency: 8, EngineVersion: "0.32.0"}
+	run := &collector.Run{ID: "other", Point: "t1_c1", Dataset: "mtbench", Concurrency: 8, EngineVersion: "0.32.0",
+		Schedule: &collector.Schedule{Rate: 20, Arrivals: collector.ArrivalsConstant, Start: time.Date(2026, 12, 1, 0, 59, 59, 0, time.UTC), Offsets: make([]time.Duration, 4)}}
 	row, err := Of(Origin{File: "x.jsonl", Line: 4, Run: run, Rules: collector.LengthRules{DraftLength: 2}}, fullRecord())
 	if err != nil {
 		t.Fatal(err)
@@ -105,7 +138,7 @@ func TestOf(t *testing.T) {
 	want := Row{
 		ID: "a", RequestID: "b", ResponseID: "c", Traceparent: "00-d-e-01",
 		Run: "r", Point: "t0_c8", Dataset: "mtbench", Concurrency: ptr(int64(8)), Conversation: "3", Question: "84", Category: "math", Turn: ptr(int64(0)),
-		NamedBy: "baggage", SetApart: "warm_up",
+		NamedBy: "baggage", SetApart: "warm_up", RequestRate: ptr(20.0), Arrivals: "constant", Intended: ptr(-0.9999995), Repeat: ptr(int64(1)),
 		StartTime: ptr(time.Date(2026, 12, 1, 0, 59, 59, 999999000, time.UTC).UnixMicro()), StartDay: ptr(int32(20788)), // 2026-12-01
 		UpstreamWritten: ptr(0.001), ResponseHead: ptr(0.002), TTFT: ptr(0.003), LastByte: ptr(0.009), Done: ptr(0.01),
 		TimePerOutputToken: ptr(0.0015), ResidenceP50: ptr(0.0), ResidenceMax: ptr(0.000001), Stamps: "kernel",

@@ -35,6 +35,14 @@ type Row struct {
 	NamedBy string `parquet:"named_by,optional,dict"`
 	// why the request is in no figure, as `warm_up`
 	SetApart string `parquet:"set_apart,optional,dict"`
+	// conversations that begin per second, of the run line; null: no open loop
+	RequestRate *float64 `parquet:"request_rate,optional"`
+	// how they do: `constant`, `poisson`
+	Arrivals string `parquet:"arrivals,optional,dict"`
+	// when the conversation was to begin, from start_time: negative where its first turn was late; null for later turns, which follow the end of the turn before
+	Intended *float64 `parquet:"intended_s,optional"`
+	// which of the runs of its point, from 1; null without a run line
+	Repeat *int64 `parquet:"repeat,optional"`
 
 	// when the request was fully read, UTC
 	StartTime *int64 `parquet:"start_time,timestamp(microsecond:utc)"`
