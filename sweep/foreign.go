@@ -62,6 +62,9 @@ func NewForeign(cfg ForeignConfig) (*Foreign, error) {
 	} else if f.plan.Metric = collector.MetricAcceptanceRate; f.strict {
 		errs = append(errs, errors.New("--num_requests takes questions of a file: want --mtbench, --specbench or --dataset too"))
 	}
+	if f.plan.SLO, err = collector.ParseSLO(cfg.SLO, cfg.SLOShare); err != nil {
+		errs = append(errs, err)
+	}
 	if f.Label, err = f.name(); err != nil {
 		errs = append(errs, err)
 	}
@@ -137,7 +140,7 @@ func (f *Foreign) Open(ctx context.Context, client *http.Client, progress io.Wri
 	f.run = collector.Run{
 		ID: s.runID, Point: f.Label, Dataset: f.plan.Dataset, Metric: f.plan.Metric, Questions: f.plan.Questions,
 		GPUs: cfg.GPUs, Acceptance: cfg.Acceptance, Measure: cfg.Measure, Postprocess: cfg.Postprocess,
-		IgnoreEOS: cfg.IgnoreEOS, NoSpecStats: cfg.NoSpecStats, Seed: cfg.Seed,
+		IgnoreEOS: cfg.IgnoreEOS, NoSpecStats: cfg.NoSpecStats, Seed: cfg.Seed, SLO: f.plan.SLO,
 		Model: f.srv.model, Engine: f.srv.engine, EngineVersion: f.srv.version,
 	}
 	f.run.Before = s.settledCounters(ctx, f.srv.engine, nil, 0)

@@ -32,6 +32,7 @@ type execFlags struct {
 	concurrency string
 	numRequests int
 	apiKeyFile  string
+	slo         list
 	keepTexts   bool
 }
 
@@ -61,6 +62,7 @@ func (f *execFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&c.Acceptance, "acceptance", "client", "what acceptance_rate.json holds: client (what specdec_bench counts) or server (the server's histogram)")
 	flags.BoolVar(&c.NoSpecStats, "no_spec_stats", false, "the server reports no per-request statistics: count the tokens of its events")
 	flags.BoolVar(&c.IgnoreEOS, "ignore_eos", false, "the command sends ignore_eos: true, so that no reply ends at EOS")
+	addSLO(flags, &f.slo, &c.SLOShare)
 	flags.BoolVar(&f.keepTexts, "keep_texts", false, "keep prompts and replies in records.jsonl, and write a responses file without a question file too")
 	flags.Int64Var(&c.Seed, "bootstrap_seed", 0, "seed of the resamples behind the intervals")
 	flags.StringVar(&c.APIKey, "api_key", "", "bearer token of spectap's own questions to the server (environment SPECTAP_API_KEY); the command has its own; prefer --api_key_file")
@@ -88,6 +90,7 @@ func (f *execFlags) read(p program, c *cobra.Command, args []string) (*execution
 	cfg := &f.config
 	cfg.Argv, cfg.Env, cfg.Version, cfg.KeepTexts = publicCommand(p.argv), p.env, version(), f.keepTexts
 	cfg.Measure = f.settings.proxy.Measure
+	cfg.SLO, cfg.Mistakes = f.slo, checkSLOShare(f.slo, cfg.SLOShare)
 	e.noReport = cfg.NoReport
 	e.private = cfg.MTBench+cfg.SpecBench+cfg.Dataset == ""
 	if e.private { // what is captured is all that there is

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"errors"
+
 	"github.com/spf13/pflag"
 
 	"spectap/sweep"
@@ -10,4 +12,12 @@ import (
 func addSLO(flags *pflag.FlagSet, limits *list, share *float64) {
 	flags.Var(limits, "slo", "limits that a request should keep, for example ttft=200ms,tpot=20ms; also e2e= and gap= (the longest time between two events)")
 	flags.Float64Var(share, "slo_share", sweep.DefaultSLOShare, "share of the requests that should keep all limits of --slo")
+}
+
+// checkSLOShare refuses a share of 0, which sweep.Config takes for the default.
+func checkSLOShare(limits list, share float64) error {
+	if len(limits) > 0 && share == 0 {
+		return errors.New("cannot use --slo_share 0: want a share above 0 and below 1, such as 0.95")
+	}
+	return nil
 }

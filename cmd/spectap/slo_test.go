@@ -40,6 +40,38 @@ func TestSLO(t *testing.T) {
 	}
 }
 
+// What a command of somebody else's asked is judged, too, at a load that was told and
+// at one that was seen. A share of 0 is refused.
+func TestSLOOfACommand(t *testing.T) {
+	url, _ := serveEngine(t, fastEngine())
+	questions := writeQuestions(t, 4)
+	run := func(code int, flags ...string) (dir, stderr string) {
+		dir = t.TempDir()
+		args := append([]string{"exec", "--url", url, "--save_dir", dir, "--mtbench", questions, "--no_report"}, flags...)
+		_, stderr = execSpectap(t, code, nil, append(append(args, "--"), testProcess("--questions", questions, "-n", "4", "-c", "2")...)...)
+		return dir, stderr
+	}
+	dir, stderr := run(0, "--temperature", "0", "--concurrency", "2", "--slo", "ttft=1h,tpot=1h", "--slo_share", "0.3")
+	if !strings.Contains(stderr, "concurrency 2 is the largest measured that meets it; n = 8 requests of 4 conversations shows that at least") {
+		t.Errorf("got\n%s", stderr)
+	}
+	var file struct{ Goodput *collector.Goodput }
+	readJSON(t, filepath.Join(dir, "t0_c2", "performance.json"), &file)
+	if g := file.Goodput; g == nil || g.Within != 8 || g.SLO != (collector.SLO{TTFT: 3600, TPOT: 3600, Share: 0.3}) {
+		t.Errorf("got %+v", g)
+	}
+	again := t.TempDir() // of the records alone
+	mustSpectap(t, 0, "collect", filepath.Join(dir, "t0_c2", "records.jsonl"), "--save_dir", again)
+	sameFiles(t, filepath.Join(dir, "t0_c2"), again, "performance.json")
+
+	if _, stderr := run(0, "--slo", "e2e=1ns"); !strings.Contains(stderr, ": met at no load that was measured; concurrency 2: n = 8 requests of 4 conversations shows that at most") {
+		t.Errorf("got\n%s", stderr)
+	}
+	if _, stderr := run(2, "--slo", "ttft=fast", "--slo_share", "0"); !strings.Contains(stderr, "--slo_share 0") || !strings.Contains(stderr, "fast") {
+		t.Errorf("got\n%s", stderr)
+	}
+}
+
 // Several runs of a point are judged together, by the sweep, by a collection of its
 // folder, and in the report.
 func TestSLOOfRuns(t *testing.T) {

@@ -135,8 +135,8 @@ func (f *sweepFlags) check() error {
 	if f.config.GPUs == 0 {
 		errs = append(errs, errors.New("cannot use --num_gpus 0: want at least 1"))
 	}
-	if len(f.slo) > 0 && f.config.SLOShare == 0 { // which sweep.Config takes for the default
-		errs = append(errs, errors.New("cannot use --slo_share 0: want a share above 0 and below 1, such as 0.95"))
+	if err := checkSLOShare(f.slo, f.config.SLOShare); err != nil {
+		errs = append(errs, err)
 	}
 	if levels := []string{"debug", "info", "warn", "error"}; !slices.Contains(levels, f.logLevel) {
 		errs = append(errs, fmt.Errorf("cannot use --log_level %q: want one of %s", f.logLevel, strings.Join(levels, ", ")))
