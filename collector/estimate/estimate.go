@@ -17,12 +17,12 @@
 // What was measured (coverage_test.go, 2,000 samples a case): from 40 conversations
 // on, 93 to 97 % of the intervals of means, ratios, paired differences and quotients
 // hold the true value, on normal, exponential and log-normal values and on simulated
-// conversations. With 20,000 samples the lowest are 93.5 % (differences of acceptance
-// lengths at 40), 93.6 % (a rate to which only a handful of conversations adds
-// anything, at 80) and 94.0 % (log-normal means at 40): what is missed is mostly a long
+// conversations. With 20,000 samples the lowest are 93.3 % (differences of acceptance
+// lengths at 40), 93.4 % (a rate to which only a handful of conversations adds
+// anything, at 80) and 94.1 % (log-normal means at 40): what is missed is mostly a long
 // tail that the sample did not see. With 10 to 20 conversations it is 92 to 98 %, of
 // intervals that are up to four times as wide at 10 as at 20. Fewer than 5 have no
-// interval. Two, three and five runs hold 93.8 to 97 % (the highest 96.9 % of 20,000
+// interval. Two, three and five runs hold 93.8 to 97 % (the highest 96.5 % of 20,000
 // samples) whether runs differ not at all or 20 times as much as conversations. Shares
 // are held by at least 93 %, mostly more. Those of several runs too, where runs are no
 // farther apart than chance makes them; where they are by much, two runs hold 79 to
