@@ -10,6 +10,7 @@ type MeasuredTurn struct {
 	Client       TurnLengths
 	Server       TurnLengths
 	Times        []float64 // seconds; the first is the start, one more for each event with tokens
+	Intended     float64   // when it was to begin, on the axis of Times: the first of them in a closed loop
 	Tokens       int       // of the reply, EOS included
 }
 
@@ -45,7 +46,7 @@ func (m Measured) Turns() ([]MeasuredTurn, []Failure) {
 		for i, t := range c.turns {
 			turns = append(turns, MeasuredTurn{
 				Conversation: c.index, Turn: i, Category: c.question.Category, Last: i == len(c.turns)-1,
-				Record: t.rec, Client: t.client, Server: t.server, Times: t.times, Tokens: t.completion(),
+				Record: t.rec, Client: t.client, Server: t.server, Times: t.times, Intended: t.intended, Tokens: t.completion(),
 			})
 		}
 	}

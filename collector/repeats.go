@@ -70,6 +70,15 @@ func FigurePosition(position int, conditional bool) string {
 	return fmt.Sprintf("acceptance_at_%d", position)
 }
 
+// FigureShorter names Average_AL as it would have been with drafts of a length that
+// is shorter than the measured one.
+func FigureShorter(draftLength int) string {
+	return fmt.Sprintf("average_al_of_%d_drafts", draftLength)
+}
+
+// FigureGain names what the last draft position brings of Average_AL.
+func FigureGain(position int) string { return fmt.Sprintf("average_al_gained_at_%d", position) }
+
 // RunFigures is what one run gives to the figures of all.
 type RunFigures struct {
 	run      Run
@@ -109,8 +118,8 @@ func (m Measured) RunFigures() (RunFigures, error) {
 		f.add(FigureAL, own)
 		f.add(FigureClientAL, client)
 		f.add(FigureServerAL, server)
+		p.addDrafts(&f, s, own)
 	}
-	p.addPositions(&f, s)
 	f.add(FigureTTFT, p.timesByQuestion(s, func(t requestTimes) (float64, bool) { return t.ttft, true }))
 	f.add(FigureTPOT, p.timesByQuestion(s, func(t requestTimes) (float64, bool) { return t.tpot, t.tpot > 0 }))
 	if whole, ok := s.span(); ok {
@@ -130,21 +139,45 @@ func (f *RunFigures) add(name string, parts []estimate.Part) {
 	}
 }
 
-// addPositions adds both acceptance rates by draft position.
-func (p Point) addPositions(f *RunFigures, s selection) {
-	if p.Run.Baseline {
-		return
-	}
+// addDrafts adds what is known by draft position and by draft length. own are the
+// parts of Average_AL.
+func (p Point) addDrafts(f *RunFigures, s selection, own []estimate.Part) {
 	sums := newBlockSums(p.counted())
 	audit, diff := p.audit(newBlockSums(p.Records), p.expectedBlocks())
-	rates := positionRates(sums, p.histogram(sums, audit, diff), diff)
+	hist := p.histogram(sums, audit, diff)
+	addPositions(f, s, len(p.Run.Questions), positionRates(sums, hist, diff))
+	p.addShorter(f, s, own, hist.describing())
+}
+
+// addShorter adds the figures of WhatIf, where a run has them.
+func (p Point) addShorter(f *RunFigures, s selection, own []estimate.Part, hist []int) {
+	k := p.ownRules().DraftLength
+	if !shortenable(hist, k) {
+		return
+	}
+	shorter := own // of the last turn of the loop: k - 1 drafts
+	for n := range k {
+		shorter = p.partsByQuestion(shortened(s.conversations(p, p.view()), n))
+		if n > 0 {
+			f.add(FigureShorter(n), shorter)
+		}
+	}
+	gain := slices.Clone(own)
+	for i := range gain {
+		gain[i].Num -= shorter[i].Num
+	}
+	f.add(FigureGain(k), gain)
+}
+
+// addPositions adds both acceptance rates by draft position.
+func addPositions(f *RunFigures, s selection, questions int, rates PositionRates) {
 	for _, conditional := range []bool{false, true} {
 		n := len(rates.PerPosition)
 		if conditional {
 			n = len(rates.Conditional)
 		}
 		for i := range n {
-			parts := make([]estimate.Part, len(p.Run.Questions))
+			parts := make([]estimate.Part, questions)
 			for _, c := range s.convs {
 				for c.index >= len(parts) { // without questions
 					parts = append(parts, estimate.Part{})
@@ -162,7 +195,11 @@ func (p Point) addPositions(f *RunFigures, s selection) {
 
 // alByQuestion are the parts of Average_AL by place in the data set.
 func (p Point) alByQuestion(s selection, view string) []estimate.Part {
-	convs := averaged(p.Run.Metric, s.conversations(p, view))
+	return p.partsByQuestion(s.conversations(p, view))
+}
+
+func (p Point) partsByQuestion(convs []Conversation) []estimate.Part {
+	convs = averaged(p.Run.Metric, convs)
 	parts := make([]estimate.Part, len(p.Run.Questions))
 	for i, part := range p.alParts(convs) {
 		for convs[i].Index >= len(parts) { // without questions
@@ -258,9 +295,12 @@ func pooledFigure(name string, runs []runFigure, seed int64) RepeatFigures {
 	f.Method = "runs and conversations"
 	parts = present(parts)
 	f.Pooled, f.Interval = estimate.Sum(slices.Concat(parts...)).Ratio(), estimate.RatioOfRuns(parts, seed)
-	if strings.Contains(name, "acceptance_at_") {
+	switch {
+	case strings.Contains(name, "acceptance_at_"):
 		f.Interval = f.Interval.Within(0, 1)
-	} else {
+	case strings.Contains(name, "gained_at_"): // nothing at the least
+		f.Interval = f.Interval.Within(0, math.Inf(1))
+	default:
 		f.Interval = positive(f.Interval)
 	}
 	f.spread(parts)

@@ -3,6 +3,7 @@ package collector
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 
 	"spectap/collector/estimate"
@@ -50,8 +51,7 @@ type LastPosition struct {
 // whatIf makes the figures; nil where no step verified a draft.
 func (p Point) whatIf(s selection, spec Speculation) (*WhatIf, error) {
 	k, hist := spec.Steps.DraftLength, spec.Accepted.describing()
-	steps, _ := histogramSums(hist)
-	if steps == 0 || k < 1 || len(hist) > k+1 {
+	if !shortenable(hist, k) {
 		return nil, nil
 	}
 	w := &WhatIf{View: p.view()}
@@ -80,6 +80,49 @@ func (p Point) whatIf(s selection, spec Speculation) (*WhatIf, error) {
 	w.Last = p.lastPosition(own, hist, k)
 	w.TryNext = w.toTryNext()
 	return w, nil
+}
+
+// shortenable says that steps of at most k drafts were verified.
+func shortenable(hist []int, k int) bool {
+	steps, _ := histogramSums(hist)
+	return steps > 0 && k >= 1 && len(hist) <= k+1
+}
+
+// OfRuns are the figures of all runs of a point together, where w are those of one;
+// ok is false where the runs do not have them. The other view's AL is not among them.
+func (w WhatIf) OfRuns(r Repeats) (all WhatIf, ok bool) {
+	k := w.Last.Position
+	full, known := r.Figure(FigureAL)
+	gain, gained := r.Figure(FigureGain(k))
+	if !known || !gained || len(w.Lengths) != k {
+		return w, false
+	}
+	all = w
+	all.Lengths, all.FewerSteps, all.Last = nil, nil, LastPosition{Position: k, Gain: gain.Pooled, GainInterval: gain.Interval}
+	tokens, before := 1.0, 0.0
+	all.Last.Accepted = 1 // as if at position 0
+	for n := 1; n <= k; n++ {
+		f := full
+		if n < k {
+			f, known = r.Figure(FigureShorter(n))
+		}
+		if !known {
+			return w, false
+		}
+		rate, _ := r.Figure(FigurePosition(n, false)) // none where no step came so far
+		before, all.Last.Accepted = all.Last.Accepted, rate.Pooled
+		tokens += rate.Pooled
+		d := ShorterDraft{DraftLength: n, AverageAL: f.Pooled, NoInterval: f.Interval.Reason, OtherAL: math.NaN(), TokensPerStep: tokens, Kept: f.Pooled / full.Pooled}
+		if f.Interval.Known {
+			d.Interval = &IntervalFigure{Low: f.Interval.Low, High: f.Interval.High}
+		}
+		all.Lengths = append(all.Lengths, d)
+	}
+	if before > 0 {
+		all.Last.AfterPrevious = new(all.Last.Accepted / before)
+	}
+	all.TryNext = all.toTryNext()
+	return all, true
 }
 
 func otherView(view string) string {

@@ -74,6 +74,64 @@ func TestWhatIfOfCapture(t *testing.T) {
 	}
 }
 
+// The same twice has the figures of once, from the pooled parts; a run with another
+// acceptance moves them by the half of what it differs by.
+func TestWhatIfOfRuns(t *testing.T) {
+	p := capturedPoint(t)
+	s, _ := speculationOf(t, p)
+	f, err := p.RunFigures()
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, ok := s.WhatIf.OfRuns(PoolRuns([]RunFigures{f, f}))
+	if !ok || len(all.Lengths) != 4 || all.TryNext == "" || all.Drafter != s.WhatIf.Drafter {
+		t.Fatalf("got %v: %+v", ok, all)
+	}
+	for i, want := range capturedWhatIf {
+		got := all.Lengths[i]
+		if got.DraftLength != i+1 || !close12(got.AverageAL, want[0]) || !close12(got.Kept, want[0]/capturedWhatIf[3][0]) || !close12(got.TokensPerStep, want[2]) {
+			t.Errorf("k' = %d: got %+v, want %v", i+1, got, want)
+		}
+		if got.Interval == nil || got.Interval.Low >= got.AverageAL || got.Interval.High <= got.AverageAL {
+			t.Errorf("k' = %d: got interval %+v", i+1, got.Interval)
+		}
+	}
+	one := s.WhatIf.Last
+	if g := all.Last; g.Position != 4 || !close12(g.Gain, one.Gain) || !close12(g.Accepted, one.Accepted) || !close12(*g.AfterPrevious, *one.AfterPrevious) || !g.GainInterval.Known || g.GainInterval.Low <= 0 {
+		t.Errorf("got %+v, want %+v", g, one)
+	}
+	other := capturedPoint(t)
+	other.Records = slices.Clone(other.Records)
+	for i, r := range other.Records { // every chunk of 5 becomes one of 2
+		r := *r
+		r.Chunks, r.Spec = slices.Clone(r.Chunks), new(*r.Spec)
+		r.Spec.Accepted, r.Usage = slices.Clone(r.Spec.Accepted), new(*r.Usage)
+		for j := range r.Chunks {
+			if r.Chunks[j].Tokens == 5 {
+				r.Chunks[j].Tokens = 2
+				r.Usage.CompletionTokens -= 3
+			}
+		}
+		h := r.Spec.Accepted
+		r.Spec.AcceptedTokens -= 3 * h[4]
+		h[1], h[4] = h[1]+h[4], 0
+		r.Spec.PerStepAccepted, r.Spec.PerStepDrafted = nil, nil
+		other.Records[i] = &r
+	}
+	so, _ := speculationOf(t, other)
+	g, err := other.RunFigures()
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, ok = s.WhatIf.OfRuns(PoolRuns([]RunFigures{f, g}))
+	if !ok || so.WhatIf.Last.Gain != 0 || !close12(all.Last.Gain, one.Gain/2) || !close12(all.Lengths[2].AverageAL, (s.WhatIf.Lengths[2].AverageAL+so.WhatIf.Lengths[2].AverageAL)/2) || !all.Last.GainInterval.Known || all.Last.GainInterval.Low != 0 {
+		t.Errorf("got %v: %+v of %+v and %+v", ok, all, s.WhatIf, so.WhatIf)
+	}
+	if _, ok := s.WhatIf.OfRuns(PoolRuns([]RunFigures{{}, {}})); ok {
+		t.Error("got figures of runs that have none")
+	}
+}
+
 func close12(a, b float64) bool { return math.Abs(a-b) <= 1e-12*math.Abs(b) }
 
 // By hand: two steps that accepted 3, one that accepted 0, a prefill, two steps

@@ -1,6 +1,9 @@
 package estimate
 
-import "testing"
+import (
+	"math"
+	"testing"
+)
 
 // Interval and chance are those of the paired t test where all denominators are 1.
 func TestStudent(t *testing.T) {
@@ -23,5 +26,24 @@ func TestStudent(t *testing.T) {
 	}
 	if _, ok := StudentDifference([][]Part{of(1)}, [][]Part{of(2)}); ok {
 		t.Error("got a chance of one conversation")
+	}
+}
+
+// Values so small that the squares of their variances are 0 have no degrees of
+// freedom, so there is no interval and no chance of them.
+func TestStudentWithoutFreedom(t *testing.T) {
+	tiny := func(values ...float64) [][]Part {
+		for i := range values {
+			values[i] *= 1e-100
+		}
+		return [][]Part{of(values...)}
+	}
+	a, b := tiny(2.5, 3.2, 4.3, 3.1, 3.0, 3.6), tiny(2.3, 3.3, 4.1, 3.2, 2.9, 3.5)
+	f, reason := pooled(difference, a, b)
+	if v := variances(f, 0.025, a, b); reason != "" || v.all <= 0 || !math.IsNaN(v.df) {
+		t.Fatalf("got %q, variance %v and %v degrees of freedom, want a variance and none", reason, v.all, v.df)
+	}
+	if got, ok := StudentDifference(a, b); ok {
+		t.Errorf("got %+v", got)
 	}
 }

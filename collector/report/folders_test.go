@@ -95,7 +95,7 @@ func TestFolders(t *testing.T) {
 			s.change = func(p *collector.Point) { p.Run.Repeat = collector.Repeat(i) }
 			f.add(s)
 		}
-	}, "drawn at the mean of its runs, with their range", "t0_c4_r2", "concurrency 4, run 2", "Several runs of a point together", "Several runs of a point are drawn together", "t0_c4, 2 runs together", "concurrency 4, 2 runs", "are too few for an interval between runs", " tok/s at t0_c4, mean of 2 runs ")
+	}, "drawn at the mean of its runs, with their range", "t0_c4_r2", "their requests as one sample", "Several runs of a point together", "Several runs of a point are drawn together", "t0_c4, 2 runs together", "concurrency 4, 2 runs", "are too few for an interval between runs", " tok/s at t0_c4, mean of 2 runs ")
 	check("the best of unlike repeats", func(f fixture) {
 		for i, name := range []string{"t0_c4", "t0_c4_r2", "t0_c8"} {
 			s := shape{name: name, concurrency: 4 << (i / 2), conversations: 3, categories: []string{"a"}, model: "m"}

@@ -25,13 +25,13 @@ func (s *Source) latencySection() section {
 		return sec
 	}
 	stepped := slices.DeleteFunc(slices.Clone(points), func(p *point) bool { return p.step.n == 0 })
-	figures := []figure{spreadFigure("ttft", "Time to first token", points, func(p *point) distribution { return p.ttft },
-		"From the moment the request was written to the server to the first event with tokens.")}
+	ttft, step := timesOf(points, func(p *point) distribution { return p.ttft }), timesOf(stepped, func(p *point) distribution { return p.step })
+	figures := []figure{spreadFigure("ttft", "Time to first token", ttft, ttftNote(points))}
 	if len(stepped) > 0 {
-		figures = append(figures, spreadFigure("step", "Step time", stepped, func(p *point) distribution { return p.step }, stepNote(stepped)))
+		figures = append(figures, spreadFigure("step", "Step time", step, stepNote(stepped)))
 	}
-	figures = append(figures, curveFigures("ttft", "Time to first token", points, func(p *point) distribution { return p.ttft })...)
-	figures = append(figures, curveFigures("step", "Step time", stepped, func(p *point) distribution { return p.step })...)
+	figures = append(figures, curveFigures("ttft", "Time to first token", ttft)...)
+	figures = append(figures, curveFigures("step", "Step time", step)...)
 	sec.figures(figures...)
 	if t := openLoopTable(points); t != nil {
 		sec.table(*t)
@@ -43,6 +43,57 @@ func (s *Source) latencySection() section {
 		sec.quiet(fmt.Sprintf("Curves are drawn for the lowest and the highest of %d temperatures; the ranges above have all points.", len(order)))
 	}
 	return sec
+}
+
+// times is a distribution as it is drawn: of a point's runs together, or of one run.
+type times struct {
+	runs
+	distribution
+	each []distribution // of the runs
+}
+
+// timesOf are the distributions of points; those of several runs are of the requests
+// of all.
+func timesOf(points []*point, of func(*point) distribution) []times {
+	var list []times
+	for _, group := range drawn(points, func(r runs) bool {
+		return !slices.ContainsFunc(r, func(p *point) bool { return len(of(p).sample) == 0 })
+	}) {
+		t := times{runs: group, distribution: of(group[0])}
+		if len(group) > 1 {
+			var all []float64
+			for _, p := range group {
+				t.each, all = append(t.each, of(p)), append(all, of(p).sample...)
+			}
+			t.distribution = newDistribution(all)
+		}
+		list = append(list, t)
+	}
+	return list
+}
+
+// title names the point and its runs, or the one run.
+func (t times) title() string {
+	if len(t.runs) == 1 {
+		return t.runs[0].title()
+	}
+	return fmt.Sprintf("%s, %s together", t.name(), counted(len(t.runs), "run"))
+}
+
+// ttftNote says from when the time to the first token counts.
+func ttftNote(points []*point) string {
+	open := 0
+	for _, p := range points {
+		open += count01(p.run.Schedule != nil)
+	}
+	written, intended := "the moment the request was written to the server", "the moment the request was to begin (the scheduled one, of a later turn the end of the turn before), so that one that was late is not fast"
+	switch open {
+	case 0:
+		return "From " + written + " to the first event with tokens."
+	case len(points):
+		return "To the first event with tokens from " + intended + "; timing.json counts from the moment it was written."
+	}
+	return "To the first event with tokens from " + written + "; in an open loop from " + intended + "."
 }
 
 // stepNote says what a step time is, and what is not in it.
@@ -59,21 +110,22 @@ func stepNote(points []*point) string {
 }
 
 // spreadFigure is a distribution of each point in a row.
-func spreadFigure(id, title string, points []*point, of func(*point) distribution, note string) figure {
-	index, order := temperatureIndex(points)
+func spreadFigure(id, title string, list []times, note string) figure {
+	index, order := temperatureIndex(firsts(list))
 	c := rowChart{xTitle: "logarithmic", log: true, label: seconds0}
 	t := table{Caption: title + " in milliseconds", Head: heads("Point", "n", "mean", "least", "p5", "p25", "p50", "p75", "p95", "p99", "most")}
-	for _, p := range points {
-		d := of(p)
-		c.rows = append(c.rows, row{name: p.name, value: seconds(d.at[50]), values: []rowValue{{
-			style: index[p.run.Temperature], v: d.at[50], lo: d.at[5], hi: d.at[95], q1: d.at[25], q3: d.at[75],
-			title: fmt.Sprintf("%s: p50 %s, p5 to p95 %s to %s", p.title(), seconds(d.at[50]), seconds(d.at[5]), seconds(d.at[95])),
+	notes := []string{note}
+	for _, each := range list {
+		d := each.distribution
+		c.rows = append(c.rows, row{name: each.name(), value: seconds(d.at[50]), values: []rowValue{{
+			style: index[each.runs[0].run.Temperature], v: d.at[50], lo: d.at[5], hi: d.at[95], q1: d.at[25], q3: d.at[75],
+			title: fmt.Sprintf("%s: p50 %s, p5 to p95 %s to %s", each.title(), seconds(d.at[50]), seconds(d.at[5]), seconds(d.at[95])),
 		}}})
-		cells := []cell{textCell(p.title()), number(count(d.n)), number(milliseconds(d.mean))}
-		for _, q := range []int{0, 5, 25, 50, 75, 95, 99, 100} {
-			cells = append(cells, number(d.ms(q)))
+		t.Rows = append(t.Rows, d.cells(each.title()))
+		for i, run := range each.each {
+			t.Rows = append(t.Rows, run.cells(each.runs[i].title()))
+			notes = []string{note, "Several runs of a point are drawn together, their requests as one sample; the table has each run."}
 		}
-		t.Rows = append(t.Rows, cells)
 	}
 	var legends []legend
 	for i, temp := range order {
@@ -83,9 +135,27 @@ func spreadFigure(id, title string, points []*point, of func(*point) distributio
 	}
 	return figure{
 		ID: id, Title: title, Unit: "p5 to p95, box p25 to p75, line and number p50", Legend: legends, Data: t,
-		Desc: fmt.Sprintf("%s: range and quartiles of %s on a logarithmic axis.", title, counted(len(points), "point")),
-		Wide: c.draw(wideWidth), Narrow: c.draw(narrowWidth), Notes: []string{note},
+		Desc: fmt.Sprintf("%s: range and quartiles of %s on a logarithmic axis.", title, counted(len(list), "point")),
+		Wide: c.draw(wideWidth), Narrow: c.draw(narrowWidth), Notes: notes,
 	}
+}
+
+// cells is the row of a distribution in milliseconds.
+func (d distribution) cells(title string) []cell {
+	cells := []cell{textCell(title), number(count(d.n)), number(milliseconds(d.mean))}
+	for _, q := range []int{0, 5, 25, 50, 75, 95, 99, 100} {
+		cells = append(cells, number(d.ms(q)))
+	}
+	return cells
+}
+
+// firsts are the points of distributions, the first run of each.
+func firsts(list []times) []*point {
+	points := make([]*point, len(list))
+	for i, t := range list {
+		points[i] = t.runs[0]
+	}
+	return points
 }
 
 // seconds0 is a round duration on an axis.
@@ -102,52 +172,55 @@ func seconds0(v float64) string {
 }
 
 // curveFigures are the distributions as curves, a chart a temperature.
-func curveFigures(id, title string, points []*point, of func(*point) distribution) []figure {
-	_, order := temperatureIndex(points)
+func curveFigures(id, title string, list []times) []figure {
+	_, order := temperatureIndex(firsts(list))
 	if len(order) > maxCurveFigures {
 		order = []float64{order[0], order[len(order)-1]}
 	}
 	var figures []figure
 	for i, temp := range order {
-		same := slices.DeleteFunc(slices.Clone(points), func(p *point) bool { return p.run.Temperature != temp })
-		figures = append(figures, curveFigure(id+"-curve-"+strconv.Itoa(i+1), title+", temperature "+temperature(temp), same, of))
+		same := slices.DeleteFunc(slices.Clone(list), func(t times) bool { return t.runs[0].run.Temperature != temp })
+		figures = append(figures, curveFigure(id+"-curve-"+strconv.Itoa(i+1), title+", temperature "+temperature(temp), same))
 	}
 	return figures
 }
 
-// runName tells the runs of a point apart.
-func runName(p *point) string {
-	if p.run.Repeat.Suffix() == "" {
-		return ""
+// curveName is the load of a curve, with the number of its runs, or of the run that
+// stands alone.
+func (t times) curveName() string {
+	p, name := t.runs[0], t.runs[0].load().name()
+	switch {
+	case len(t.runs) > 1:
+		return name + ", " + counted(len(t.runs), "run")
+	case p.run.Repeat.Suffix() != "":
+		return fmt.Sprintf("%s, run %d", name, p.run.Repeat.Number())
 	}
-	return fmt.Sprintf(", run %d", p.run.Repeat.Number())
+	return name
 }
 
 // curveFigure draws the share of a sample at or below each value, at every percent.
-func curveFigure(id, title string, points []*point, of func(*point) distribution) figure {
-	shown := spread(points, maxCurves)
+func curveFigure(id, title string, list []times) figure {
+	shown := spread(list, maxCurves)
 	c := lineChart{xTitle: "logarithmic", yTitle: "share at or below", xLog: true, yZero: true, yMax: 1, steps: true, xLabel: seconds0,
 		yLabel: func(v float64) string { return fixed(100*v, 0) + " %" }}
 	head := []cell{textCell("Percent")}
 	var legends []legend
-	for i, p := range shown {
-		line := series{style: i, name: p.load().label()}
-		d := of(p)
-		for q, v := range d.at {
+	for i, t := range shown {
+		line := series{style: i, name: t.runs[0].load().label()}
+		for q, v := range t.at {
 			if v > 0 && q >= 1 && q <= 99 { // a single request may be many times slower
-				line.points = append(line.points, newDataPoint(v, float64(q)/100, "", fmt.Sprintf("%s: %d %% within %s", p.title(), q, seconds(v))))
+				line.points = append(line.points, newDataPoint(v, float64(q)/100, "", fmt.Sprintf("%s: %d %% within %s", t.title(), q, seconds(v))))
 			}
 		}
 		c.series = append(c.series, line)
-		legends = append(legends, newLegend(i, p.load().name()+runName(p), true))
-		head = append(head, number(p.title()))
+		legends = append(legends, newLegend(i, t.curveName(), true))
+		head = append(head, number(t.title()))
 	}
 	t := table{Caption: title + ": milliseconds at each percent", Head: head}
 	for q := range 101 {
 		cells := []cell{textCell(strconv.Itoa(q))}
-		for _, p := range shown {
-			d := of(p)
-			cells = append(cells, number(d.ms(q)))
+		for _, t := range shown {
+			cells = append(cells, number(t.ms(q)))
 		}
 		t.Rows = append(t.Rows, cells)
 	}
@@ -156,18 +229,18 @@ func curveFigure(id, title string, points []*point, of func(*point) distribution
 		Desc: fmt.Sprintf("Share of the sample at or below each time, %s.", counted(len(shown), "curve")),
 		Wide: c.draw(wideWidth, 320), Narrow: c.draw(narrowWidth, 300),
 	}
-	if len(shown) < len(points) {
-		f.Notes = []string{fmt.Sprintf("%d of %d points, spread over their loads.", len(shown), len(points))}
+	if len(shown) < len(list) {
+		f.Notes = []string{fmt.Sprintf("%d of %d points, spread over their loads.", len(shown), len(list))}
 	}
 	return f
 }
 
 // spread takes n of the points, the first and the last among them.
-func spread(points []*point, n int) []*point {
+func spread[T any](points []T, n int) []T {
 	if len(points) <= n {
 		return points
 	}
-	list := make([]*point, n)
+	list := make([]T, n)
 	for i := range list {
 		list[i] = points[i*(len(points)-1)/(n-1)]
 	}

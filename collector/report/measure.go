@@ -31,10 +31,11 @@ type point struct {
 	spec           *collector.Speculation // empty where the server does not speculate
 	tps, tpsPerGPU float64                // output tokens a second; 0 where no answer was streamed
 	userTPS        float64                // mean of a turn's decode rate; 0 where no turn has one
-	ttft, step     distribution
+	ttft, step     distribution           // from the moment when a turn was to begin (MeasuredTurn.Intended); between its events
 	performance    *collector.Performance // nil where nobody made it
 	figures        *collector.RunFigures  // what it gives to the figures of several runs; nil where there are no records
 	together       *collector.Repeats     // the runs of the point, of which this is the first, as far as they were needed
+	several        bool                   // there are more runs of the point, so its times are kept
 	shared         int                    // gaps of 0: two events in one read, so no step time
 
 	categories []category
@@ -205,7 +206,7 @@ func (p *point) measureTimes(turns []collector.MeasuredTurn, gpus int) {
 	timed := make([]collector.Turn, len(turns))
 	gaps := 0
 	for i, t := range turns {
-		timed[i] = collector.Turn{Times: t.Times, Tokens: t.Tokens}
+		timed[i] = collector.Turn{Times: t.Times, Intended: t.Intended, Tokens: t.Tokens}
 		gaps += len(t.Times)
 	}
 	slices.SortStableFunc(timed, func(a, b collector.Turn) int {
@@ -219,8 +220,11 @@ func (p *point) measureTimes(turns []collector.MeasuredTurn, gpus int) {
 	if len(timing.GenerationTPS) > 0 {
 		p.userTPS = collector.Mean(timing.GenerationTPS)
 	}
-	steps := make([]float64, 0, gaps)
+	first, steps := make([]float64, 0, len(timed)), make([]float64, 0, gaps)
 	for _, t := range timed {
+		if len(t.Times) > 1 {
+			first = append(first, t.Times[1]-t.Intended)
+		}
 		for i := 2; i < len(t.Times); i++ {
 			if gap := t.Times[i] - t.Times[i-1]; gap > 0 {
 				steps = append(steps, gap)
@@ -229,7 +233,10 @@ func (p *point) measureTimes(turns []collector.MeasuredTurn, gpus int) {
 			}
 		}
 	}
-	p.ttft, p.step = newDistribution(timing.TTFT), newDistribution(steps)
+	p.ttft, p.step = newDistribution(first), newDistribution(steps)
+	if p.several {
+		p.ttft.sample, p.step.sample = first, steps
+	}
 }
 
 // measureCategories groups the conversations, in the order in which categories appear.
@@ -283,6 +290,8 @@ type distribution struct {
 	n    int
 	mean float64
 	at   [101]float64 // quantiles
+
+	sample []float64 // what it was made of, of one of several runs of a point
 }
 
 func newDistribution(xs []float64) distribution {

@@ -3,6 +3,7 @@ package report
 import (
 	"cmp"
 	"fmt"
+	"slices"
 
 	"spectap/collector"
 )
@@ -18,6 +19,9 @@ func (s *Source) pointsSection() section {
 		Caption: "One row a point. AL: tokens of an engine step, averaged as the data set's metric does, in the " + viewsName(points) +
 			" view, with its 95 % interval over conversations (this run only). Times in milliseconds; p50 and p95 are quantiles.",
 		Head: heads("Point", "Temperature", "Load", "AL", "Output tok/s", "per GPU", "tok/s per user", "TTFT p50", "TTFT p95", "Step p50", "Requests", "Failed", "Audit"),
+	}
+	if slices.ContainsFunc(points, func(p *point) bool { return p.run.Schedule != nil }) {
+		t.Caption += " TTFT of an open loop counts from the intended moment."
 	}
 	for _, p := range points {
 		t.Rows = append(t.Rows, p.cells())

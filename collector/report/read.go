@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -173,20 +174,36 @@ func readAll(found []pointFiles, b *book) []*point {
 	points := make([]*point, len(found))
 	var reading sync.WaitGroup
 	turns := make(chan struct{}, max(1, min(4, runtime.GOMAXPROCS(0))))
+	several := map[string]int{}
+	for _, f := range found {
+		several[basePoint(f.name)]++
+	}
 	for i, f := range found {
 		turns <- struct{}{}
 		reading.Go(func() {
 			defer func() { <-turns }()
-			points[i] = readPoint(f, b.row(f.folder))
+			points[i] = readPoint(f, b.row(f.folder), several[basePoint(f.name)] > 1)
 		})
 	}
 	reading.Wait()
 	return points
 }
 
+// basePoint is the name of a point without the number of its run.
+func basePoint(name string) string {
+	i := strings.LastIndex(name, "_r")
+	if i < 0 {
+		return name
+	}
+	if n, err := strconv.Atoi(name[i+2:]); err != nil || n < 2 {
+		return name
+	}
+	return name[:i]
+}
+
 // readPoint reads and measures one point.
-func readPoint(f pointFiles, row *bookRow) *point {
-	pt := &point{name: f.name, folder: f.folder, failed: f.failed, row: row}
+func readPoint(f pointFiles, row *bookRow, several bool) *point {
+	pt := &point{name: f.name, folder: f.folder, failed: f.failed, row: row, several: several}
 	if len(f.files) == 0 {
 		pt.readFiles(f.dir)
 		return pt

@@ -19,6 +19,30 @@ func lightestRuns(points []*point) []runs {
 	return list
 }
 
+// drawn are the points as a chart has them: the runs of each together, or one by one
+// where they cannot be.
+func drawn(points []*point, can func(runs) bool) []runs {
+	var list []runs
+	for _, group := range repeats(points) {
+		if len(group) == 1 || can(group) {
+			list = append(list, group)
+			continue
+		}
+		for _, p := range group {
+			list = append(list, runs{p})
+		}
+	}
+	return list
+}
+
+// name is the name of a point in a chart, or that of a run which stands alone.
+func (r runs) name() string {
+	if len(r) == 1 {
+		return r[0].name
+	}
+	return short(r[0].run.BasePoint(), 48)
+}
+
 // figure is a figure of several runs together; ok is false of one run.
 func (r runs) figure(name string) (f collector.RepeatFigures, ok bool) {
 	if pooled, several := r.pooled(); several {

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"spectap/collector"
 )
 
 // whatIfSection shows what shorter drafts would have brought.
@@ -18,14 +20,15 @@ func (s *Source) whatIfSection() section {
 		}
 		return sec
 	}
-	shown := lightest(points)
+	shown := lightestRuns(points)
 	if len(shown) > maxSeries {
 		shown = shown[:maxSeries]
 	}
 	var sentences, assumed []string
-	for _, p := range shown {
-		sentences = append(sentences, p.title()+": "+sentence(short(p.spec.WhatIf.TryNext, 400)))
-		for _, a := range p.spec.WhatIf.Assumes {
+	for _, group := range shown {
+		title, w := group.whatIf()
+		sentences = append(sentences, title+": "+sentence(short(w.TryNext, 400)))
+		for _, a := range w.Assumes {
 			if !slices.Contains(assumed, a) {
 				assumed = append(assumed, a)
 			}
@@ -39,8 +42,18 @@ func (s *Source) whatIfSection() section {
 	return sec
 }
 
+// whatIf are the figures of all runs together, else of the first, and whose they are.
+func (r runs) whatIf() (title string, w collector.WhatIf) {
+	if pooled, several := r.pooled(); several {
+		if all, ok := r[0].spec.WhatIf.OfRuns(pooled); ok {
+			return r.together(), all
+		}
+	}
+	return r[0].title(), *r[0].spec.WhatIf
+}
+
 // whatIfFigure is AL by draft length at the least load of each temperature.
-func whatIfFigure(points, shown []*point) figure {
+func whatIfFigure(points []*point, shown []runs) figure {
 	c := lineChart{xTitle: "draft length, num_speculative_tokens", yTitle: "acceptance length, tokens a step", yDecimals: true, apart: true}
 	most := 0
 	for _, p := range points {
@@ -53,24 +66,22 @@ func whatIfFigure(points, shown []*point) figure {
 	}
 	index, _ := temperatureIndex(points)
 	var legends []legend
-	t := table{Caption: "Acceptance length by draft length, all points", Head: heads("Point", "Draft length", "AL", "95 % from", "to", "Of the full AL", "Tokens per verify step")}
-	for _, p := range points {
+	for _, group := range shown {
+		p := group[0]
 		line := series{style: index[p.run.Temperature], name: "T " + temperature(p.run.Temperature)}
-		for _, l := range p.spec.WhatIf.Lengths {
-			d := newDataPoint(float64(l.DraftLength), l.AverageAL, "", fmt.Sprintf("%s, draft length %d: %s", p.title(), l.DraftLength, fixed(l.AverageAL, 3)))
-			low, high := none, none
+		title, w := group.whatIf()
+		for _, l := range w.Lengths {
+			d := newDataPoint(float64(l.DraftLength), l.AverageAL, "", fmt.Sprintf("%s, draft length %d: %s", title, l.DraftLength, fixed(l.AverageAL, 3)))
 			if l.Interval != nil {
 				d.lo, d.hi = l.Interval.Low, l.Interval.High
-				low, high = fixed(d.lo, 3), fixed(d.hi, 3)
 			}
 			line.points = append(line.points, d)
-			t.Rows = append(t.Rows, []cell{textCell(p.title()), number(strconv.Itoa(l.DraftLength)), number(fixed(l.AverageAL, 4)), number(low), number(high), number(percent(l.Kept)), number(fixed(l.TokensPerStep, 4))})
 		}
-		if slices.Contains(shown, p) {
-			c.series = append(c.series, line)
-			legends = append(legends, newLegend(line.style, temperatureName(p.run.Temperature)+", "+p.load().name(), true))
-		}
+		c.series = append(c.series, line)
+		legends = append(legends, newLegend(line.style, temperatureName(p.run.Temperature)+", "+group.loadName(), true))
 	}
+	t := table{Caption: "Acceptance length by draft length, all points", Head: heads("Point", "Draft length", "AL", "95 % from", "to", "Of the full AL", "Tokens per verify step")}
+	eachWhatIf(points, func(title string, w collector.WhatIf) { t.Rows = append(t.Rows, lengthRows(title, w)...) })
 	return figure{
 		ID: "draft-length", Title: "Acceptance length by draft length", Unit: "from the steps that were measured; 95 % interval; least load of each temperature",
 		Desc:   fmt.Sprintf("Acceptance length that drafts of 1 to %d tokens would have had, one line a temperature.", most),
@@ -78,32 +89,68 @@ func whatIfFigure(points, shown []*point) figure {
 	}
 }
 
+// eachWhatIf has what a table of all points has: of several runs first all together,
+// then each.
+func eachWhatIf(points []*point, row func(title string, w collector.WhatIf)) {
+	for _, group := range repeats(points) {
+		title, w := group.whatIf()
+		if title != group[0].title() {
+			row(title, w)
+		}
+		for _, p := range group {
+			row(p.title(), *p.spec.WhatIf)
+		}
+	}
+}
+
+// lengthRows are the rows of one run, or of several together, by draft length.
+func lengthRows(title string, w collector.WhatIf) [][]cell {
+	var rows [][]cell
+	for _, l := range w.Lengths {
+		low, high := none, none
+		if l.Interval != nil {
+			low, high = fixed(l.Interval.Low, 3), fixed(l.Interval.High, 3)
+		}
+		rows = append(rows, []cell{textCell(title), number(strconv.Itoa(l.DraftLength)), number(fixed(l.AverageAL, 4)), number(low), number(high), number(percent(l.Kept)), number(fixed(l.TokensPerStep, 4))})
+	}
+	return rows
+}
+
 // lastFigure is what the last draft position brings, by point.
 func lastFigure(points []*point) figure {
 	index, order := temperatureIndex(points)
 	c := rowChart{xTitle: "acceptance length gained by the last position"}
-	t := table{Caption: "What the last draft position brings", Head: heads("Point", "Position", "AL gained", "95 % from", "to", "Accepted, of all steps", "Accepted where reached")}
-	for _, p := range points {
-		last := p.spec.WhatIf.Last
-		v := rowValue{style: index[p.run.Temperature], v: last.Gain, lo: nan, hi: nan, q1: nan, q3: nan, title: p.title() + ": " + fixed(last.Gain, 3)}
-		low, high, after := none, none, none
-		if last.GainInterval.Known {
-			v.lo, v.hi = last.GainInterval.Low, last.GainInterval.High
-			low, high = fixed(v.lo, 3), fixed(v.hi, 3)
+	for _, group := range drawn(points, func(r runs) bool { title, _ := r.whatIf(); return title != r[0].title() }) {
+		p := group[0]
+		title, w := group.whatIf()
+		gain := fixed(w.Last.Gain, 3)
+		v := rowValue{style: index[p.run.Temperature], v: w.Last.Gain, lo: nan, hi: nan, q1: nan, q3: nan, title: title + ": " + gain}
+		if in := w.Last.GainInterval; in.Known {
+			v.lo, v.hi = in.Low, in.High
 		}
-		if last.AfterPrevious != nil {
-			after = percent(*last.AfterPrevious)
-		}
-		c.rows = append(c.rows, row{name: p.name, value: fixed(last.Gain, 3), values: []rowValue{v}})
-		t.Rows = append(t.Rows, []cell{textCell(p.title()), number(strconv.Itoa(last.Position)), number(fixed(last.Gain, 4)), number(low), number(high), number(percent(last.Accepted)), number(after)})
+		c.rows = append(c.rows, row{name: group.name(), value: gain, values: []rowValue{v}})
 	}
+	t := table{Caption: "What the last draft position brings", Head: heads("Point", "Position", "AL gained", "95 % from", "to", "Accepted, of all steps", "Accepted where reached")}
+	eachWhatIf(points, func(title string, w collector.WhatIf) { t.Rows = append(t.Rows, lastCells(title, w.Last)) })
 	var legends []legend
 	for i, temp := range order {
 		legends = append(legends, newLegend(i, temperatureName(temp), false))
 	}
 	return figure{
 		ID: "last-position", Title: "What the last draft position brings", Unit: "AL with it less AL without it, 95 % interval", Legend: legends, Data: t,
-		Desc: fmt.Sprintf("Acceptance length gained by the last draft position of %s.", counted(len(points), "point")),
+		Desc: fmt.Sprintf("Acceptance length gained by the last draft position of %s.", counted(len(c.rows), "point")),
 		Wide: c.draw(wideWidth), Narrow: c.draw(narrowWidth),
 	}
+}
+
+// lastCells is the row of one run, or of several together.
+func lastCells(title string, last collector.LastPosition) []cell {
+	low, high, after := none, none, none
+	if in := last.GainInterval; in.Known {
+		low, high = fixed(in.Low, 3), fixed(in.High, 3)
+	}
+	if last.AfterPrevious != nil {
+		after = percent(*last.AfterPrevious)
+	}
+	return []cell{textCell(title), number(strconv.Itoa(last.Position)), number(fixed(last.Gain, 4)), number(low), number(high), number(percent(last.Accepted)), number(after)}
 }
