@@ -3,6 +3,7 @@ package compare
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"regexp"
 	"slices"
 	"strconv"
@@ -36,9 +37,11 @@ type SpeedUpPoint struct {
 // largest load at which the speed-up is above 1 with its whole interval, and Stops,
 // the smallest at which it is below 1 with its whole interval.
 type Crossover struct {
-	Pays  *float64 `json:"pays_up_to"`    // null: at no load is that shown
-	Stops *float64 `json:"does_not_from"` // null: the same
-	Text  string   `json:"text"`
+	Pays    *float64  `json:"pays_up_to"`    // null: at no load is that shown
+	Stops   *float64  `json:"does_not_from"` // null: the same
+	HoldOne []float64 `json:"holds_1"`       // loads whose interval holds 1
+	Without []float64 `json:"no_interval"`   // loads that have none: whether it pays there is not known
+	Text    string    `json:"text"`
 }
 
 var loadName = regexp.MustCompile(`^t([0-9.]+)_([cq])([0-9.]+)$`)
@@ -104,70 +107,103 @@ func (p PointComparison) over(quantity string) Estimate {
 // crossover finds where speculation stops paying. It is said only where the points
 // whose intervals exclude 1 agree on one place.
 func (s SpeedUp) crossover(of func(SpeedUpPoint) Estimate) Crossover {
-	var c Crossover
-	known := 0
+	c := Crossover{HoldOne: []float64{}, Without: []float64{}}
 	orderly := true
 	for _, p := range s.Points {
 		e := of(p)
 		switch {
 		case !e.Known:
-			continue
+			c.Without = append(c.Without, p.Load)
 		case e.Low > 1:
 			orderly = orderly && c.Stops == nil
 			c.Pays = pointer(p.Load)
-		case e.High < 1 && c.Stops == nil:
+		case e.High >= 1:
+			c.HoldOne = append(c.HoldOne, p.Load)
+		case c.Stops == nil:
 			c.Stops = pointer(p.Load)
 		}
-		known++
 	}
-	c.Text = s.say(c, known, orderly, of)
+	c.Text = s.say(c, orderly, of)
 	return c
 }
 
 // say puts a crossover into words.
-func (s SpeedUp) say(c Crossover, known int, orderly bool, of func(SpeedUpPoint) Estimate) string {
+func (s SpeedUp) say(c Crossover, orderly bool, of func(SpeedUpPoint) Estimate) string {
 	first, last := s.Points[0].Load, s.Points[len(s.Points)-1].Load
-	number := func(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
+	above := func(least float64) string { return s.open(c, least, math.Inf(1), of) }
 	switch {
-	case known == 0:
+	case len(c.Without) == len(s.Points):
 		return "cannot be told: no speed-up has an interval" + s.byValues(of)
 	case !orderly:
-		return fmt.Sprintf("cannot be told: it pays up to %s %s, and does not at %s", s.Load, number(*c.Pays), number(*c.Stops))
+		return fmt.Sprintf("cannot be told: it pays up to %s %s, and does not at %s", s.Load, load(*c.Pays), load(*c.Stops))
+	case c.Pays == nil && c.Stops == nil && len(c.Without) > 0:
+		return "cannot be told: " + above(0) + s.byValues(of)
 	case c.Pays == nil && c.Stops == nil:
 		return "cannot be told: every interval holds 1" + s.byValues(of)
 	case c.Pays != nil && *c.Pays == last:
-		return fmt.Sprintf("not reached up to %s %s", s.Load, number(last))
+		return fmt.Sprintf("not reached up to %s %s", s.Load, load(last))
+	case c.Stops == nil && !slices.ContainsFunc(c.Without, func(v float64) bool { return v > *c.Pays }):
+		return fmt.Sprintf("above %s %s: what is measured above it (up to %s) cannot be told from 1", s.Load, load(*c.Pays), load(last))
 	case c.Stops == nil:
-		return fmt.Sprintf("above %s %s: what is measured above it (up to %s) cannot be told from 1", s.Load, number(*c.Pays), number(last))
+		return fmt.Sprintf("cannot be told above %s %s: %s", s.Load, load(*c.Pays), above(*c.Pays))
 	case c.Pays == nil && *c.Stops == first:
-		return fmt.Sprintf("it pays at no %s measured, from %s on", s.Load, number(first))
-	case c.Pays == nil:
-		return fmt.Sprintf("below %s %s: what is measured below it cannot be told from 1", s.Load, number(*c.Stops))
-	}
-	text := fmt.Sprintf("between %s %s and %s", s.Load, number(*c.Pays), number(*c.Stops))
-	var open []string
-	for _, p := range s.Points {
-		if p.Load > *c.Pays && p.Load < *c.Stops {
-			open = append(open, number(p.Load))
+		text := fmt.Sprintf("it pays at no %s measured, from %s on", s.Load, load(first))
+		if open := above(first); open != "" {
+			text = fmt.Sprintf("it does not pay at %s %s, the lowest measured; %s", s.Load, load(first), open)
 		}
+		return text
+	case c.Pays == nil && slices.ContainsFunc(c.Without, func(v float64) bool { return v < *c.Stops }):
+		return fmt.Sprintf("cannot be told below %s %s: %s", s.Load, load(*c.Stops), s.open(c, 0, *c.Stops, of))
+	case c.Pays == nil:
+		return fmt.Sprintf("below %s %s: what is measured below it cannot be told from 1", s.Load, load(*c.Stops))
 	}
-	if len(open) > 0 {
-		text += fmt.Sprintf(" (%s cannot be told from 1)", join(open))
+	text := fmt.Sprintf("between %s %s and %s", s.Load, load(*c.Pays), load(*c.Stops))
+	if open := s.open(c, *c.Pays, *c.Stops, of); open != "" {
+		text += " (" + open + ")"
 	}
 	return text
 }
+
+// open says of the loads between two, both excluded, why speculation cannot be told
+// to pay or not there: the interval holds 1, or there is none.
+func (s SpeedUp) open(c Crossover, above, below float64, of func(SpeedUpPoint) Estimate) string {
+	var list, holding []string
+	for _, p := range s.Points {
+		if p.Load <= above || p.Load >= below {
+			continue
+		}
+		if slices.Contains(c.HoldOne, p.Load) {
+			holding = append(holding, load(p.Load))
+		}
+		if slices.Contains(c.Without, p.Load) {
+			e := of(p)
+			why := strings.TrimPrefix(e.Reason, "no interval: ")
+			if e.Value != nil {
+				why = strings.TrimSuffix(ratioNumber(*e.Value)+", "+why, ", ")
+			}
+			list = append(list, fmt.Sprintf("%s has no interval (%s)", load(p.Load), why))
+		}
+	}
+	if len(holding) > 0 {
+		list = append([]string{join(holding) + " cannot be told from 1"}, list...)
+	}
+	return strings.Join(list, ", ")
+}
+
+// load is a load as it is said.
+func load(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
 
 // byValues says what the values alone, without intervals, would mean.
 func (s SpeedUp) byValues(of func(SpeedUpPoint) Estimate) string {
 	above, below := "", ""
 	for _, p := range s.Points {
-		v, load := of(p).Value, strconv.FormatFloat(p.Load, 'g', -1, 64)
+		v := of(p).Value
 		switch {
 		case v == nil:
 		case *v > 1 && below == "":
-			above = load
+			above = load(p.Load)
 		case *v <= 1 && below == "":
-			below = load
+			below = load(p.Load)
 		}
 	}
 	switch {

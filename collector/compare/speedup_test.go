@@ -1,6 +1,7 @@
 package compare
 
 import (
+	"slices"
 	"testing"
 
 	"spectap/collector/estimate"
@@ -9,6 +10,9 @@ import (
 // speedAt is a point with a baseline as A and a ratio of throughput.
 func speedAt(point string, value, low, high float64) PointComparison {
 	e := Estimate{Value: &value, Interval: estimate.Interval{Low: low, High: high, Known: low > 0}}
+	if !e.Known {
+		e.Reason = "no interval: one run each"
+	}
 	return PointComparison{
 		Point: point, a: Point{runs: []run{{baseline: true}}}, b: Point{runs: []run{{}}},
 		Figures: []Figure{{Quantity: QuantityTPS, Scope: ScopeOverall, Ratio: e}},
@@ -37,6 +41,14 @@ func TestCrossover(t *testing.T) {
 	f("cannot be told: it pays up to concurrency 16, and does not at 8", at("t0_c8", stops), at("t0_c16", pays))
 	f("cannot be told: no speed-up has an interval; by the values alone between concurrency 16 and 32",
 		speedAt("t0_c8", 1.4, 0, 0), speedAt("t0_c16", 1.1, 0, 0), speedAt("t0_c32", 0.9, 0, 0))
+	none := [3]float64{3.449, 0, 0} // no interval: nothing says that it holds 1
+	f("cannot be told above concurrency 8: 32 has no interval (3.449, one run each)", at("t0_c8", pays), at("t0_c32", none))
+	f("cannot be told above concurrency 8: 16 cannot be told from 1, 32 has no interval (3.449, one run each)", at("t0_c8", pays), at("t0_c16", open), at("t0_c32", none))
+	f("above concurrency 8: what is measured above it (up to 16) cannot be told from 1", at("t0_c4", none), at("t0_c8", pays), at("t0_c16", open))
+	f("between concurrency 8 and 32 (16 has no interval (3.449, one run each))", at("t0_c8", pays), at("t0_c16", none), at("t0_c32", stops))
+	f("cannot be told below concurrency 8: 4 has no interval (3.449, one run each)", at("t0_c4", none), at("t0_c8", stops))
+	f("it does not pay at concurrency 4, the lowest measured; 8 has no interval (3.449, one run each)", at("t0_c4", stops), at("t0_c8", none))
+	f("cannot be told: 4 cannot be told from 1, 8 has no interval (3.449, one run each); the values alone are above 1 up to concurrency 8", at("t0_c4", open), at("t0_c8", none))
 	f("between requests per second 2.5 and 20", at("t0.6_q2.5", pays), at("t0.6_q20", stops))
 }
 
@@ -55,5 +67,14 @@ func TestSpeedUpEitherWay(t *testing.T) {
 	p.a = p.b
 	if s := speedUp([]PointComparison{p}); len(s) != 0 {
 		t.Errorf("got %+v of two baselines, want no speed-up", s)
+	}
+}
+
+// The loads about which nothing is shown are told apart in JSON too.
+func TestCrossoverNamesOpenLoads(t *testing.T) {
+	s := speedUp([]PointComparison{speedAt("t0_c8", 1.5, 1.3, 1.7), speedAt("t0_c16", 1.02, 0.9, 1.1), speedAt("t0_c32", 3.4, 0, 0)})
+	c := s[0].Throughput
+	if *c.Pays != 8 || c.Stops != nil || !slices.Equal(c.HoldOne, []float64{16}) || !slices.Equal(c.Without, []float64{32}) {
+		t.Errorf("got %+v, want 8 that pays, 16 whose interval holds 1, and 32 without one", c)
 	}
 }
