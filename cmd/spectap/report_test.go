@@ -38,6 +38,7 @@ func TestReport(t *testing.T) {
 		{"has no points: want the folder of a sweep", []string{t.TempDir()}},
 		{"no such file", []string{filepath.Join(dir, "nothing")}},
 		{"want the folder of a sweep, or of one of its points", []string{page}},
+		{"is not a report of spectap; want another --output", []string{dir, "-o", filepath.Join(dir, "t0_c2", "records.jsonl")}},
 		{"nothing\": want the folder of a sweep without speculation", []string{dir, "--baseline", filepath.Join(dir, "nothing")}},
 	} {
 		if _, stderr := mustSpectap(t, exitUsage, append([]string{"report"}, bad.args...)...); !strings.Contains(stderr, bad.want) {

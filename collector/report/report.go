@@ -43,6 +43,9 @@ func Write(dir, path string, opts Options) (unread []string, err error) {
 			return nil, fmt.Errorf("cannot use --baseline %q: want the folder of a sweep without speculation", opts.Baseline)
 		}
 	}
+	if err := replaceable(path); err != nil {
+		return nil, err
+	}
 	src, err := Read(dir, opts)
 	if err != nil {
 		return nil, err
@@ -62,6 +65,33 @@ func (s *Source) HTML(w io.Writer) error {
 	}
 	_, err := w.Write(append(bytes.TrimSpace(bytes.Map(visible, b.Bytes())), '\n'))
 	return err
+}
+
+// What a report begins with, and what stands in its head, of all versions.
+const (
+	pageStart = "<!doctype html>"
+	pageMark  = " · spectap report</title>"
+	headBytes = 4096 // the title of the longest name ends within them
+)
+
+// replaceable says no of a file that holds something and is no report: a slip of
+// -o must not cost the records.
+func replaceable(path string) error {
+	info, err := os.Stat(path)
+	if err != nil || !info.Mode().IsRegular() || info.Size() == 0 {
+		return nil // what is wrong with the path is said where it is written
+	}
+	refused := fmt.Errorf("cannot write the report over %q: it exists and is not a report of spectap; want another --output, or remove the file", path)
+	f, err := os.Open(path)
+	if err != nil {
+		return fmt.Errorf("%w (%w)", refused, withoutPath(err))
+	}
+	defer f.Close()
+	head, err := io.ReadAll(io.LimitReader(f, headBytes))
+	if err != nil || !bytes.HasPrefix(head, []byte(pageStart)) || !bytes.Contains(head, []byte(pageMark)) {
+		return refused
+	}
+	return nil
 }
 
 // writeWhole writes a file under a temporary name and renames it, so that a reader

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"errors"
 	"flag"
 	"html"
 	"os"
@@ -194,5 +195,33 @@ func TestWriteIsWhole(t *testing.T) {
 	entries, err := os.ReadDir(f.dir)
 	if err != nil || len(entries) != 1 || entries[0].Name() != FileReport {
 		t.Errorf("got %v and %v, want the old report alone", entries, err)
+	}
+}
+
+// A report replaces a report and an empty file, and nothing else: neither records,
+// nor figures, nor another page.
+func TestWriteSparesOtherFiles(t *testing.T) {
+	f := newFixture(t)
+	f.add(shape{name: "t0_c1", concurrency: 1, conversations: 3, categories: []string{"a"}, model: strings.Repeat("<", 200)})
+	f.file("other.html", "<!doctype html>\n<title>a page · of another</title>")
+	for _, name := range []string{"t0_c1/" + collector.FileRecords, "t0_c1/" + collector.FileSpeculation, "other.html"} {
+		path := filepath.Join(f.dir, name)
+		before, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = Write(f.dir, path, Options{})
+		if err == nil || errors.Is(err, ErrWrite) || !strings.Contains(err.Error(), "it exists and is not a report of spectap; want another --output") {
+			t.Errorf("%s: got %v, want a refusal", name, err)
+		}
+		if after, err := os.ReadFile(path); err != nil || string(after) != string(before) {
+			t.Errorf("%s was changed (%v)", name, err)
+		}
+	}
+	f.file("empty.html", "")
+	for _, name := range []string{"empty.html", "empty.html", FileReport, FileReport} { // each a second time over itself
+		if _, err := Write(f.dir, filepath.Join(f.dir, name), Options{}); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
