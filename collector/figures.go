@@ -313,28 +313,3 @@ func viewsWarning(server, client float64) string {
 	}
 	return fmt.Sprintf("the views differ: server %.3f, client %.3f", server, client)
 }
-
-// recordWarnings sums up what the Records say about themselves.
-func (p Point) recordWarnings() []string {
-	retries, counts, stamps := 0, map[string]int{}, map[string]int{}
-	for _, r := range p.counted() {
-		retries += r.Retries
-		if r.Stamps != "" && len(r.Chunks) > 0 {
-			stamps[r.Stamps]++
-		}
-		for _, w := range r.Warnings {
-			counts[w]++
-		}
-	}
-	var list []string
-	if len(stamps) > 1 || stamps[StampsMixed] > 0 {
-		list = append(list, fmt.Sprintf("time stamps are mixed: %d requests kernel, %d user, %d both", stamps[StampsKernel], stamps[StampsUser], stamps[StampsMixed]))
-	}
-	if retries > 0 {
-		list = append(list, fmt.Sprintf("%d requests were sent again on a fresh connection", retries))
-	}
-	for _, w := range slices.Sorted(maps.Keys(counts)) {
-		list = append(list, fmt.Sprintf("%d requests: %s", counts[w], w))
-	}
-	return list
-}

@@ -87,7 +87,7 @@ func (p Point) results() (results, error) {
 	turns := s.inOrderOfEnd()
 	timed := make([]Turn, len(turns))
 	for i, t := range turns {
-		timed[i] = Turn{Times: t.times, Tokens: t.completion()}
+		timed[i] = Turn{Times: t.times, Tokens: t.completion(), Record: t.rec}
 	}
 	timing, err := Timing(timed, p.Run.GPUs)
 	untimed := p.Lenient && errors.Is(err, errNotStreamed)

@@ -23,7 +23,7 @@ type TimingResult struct {
 // Timing computes timing.json of turns in the order in which they ended. It
 // returns an error where specdec_bench raises an exception, but for one case: a
 // turn with at least 3 times whose last equals its second has no rate; it is left
-// out of GenerationTPS and named in Warnings. Source: specdec_bench
+// out of GenerationTPS, and one of the Warnings counts and names all such turns. Source: specdec_bench
 // metrics/timing.py.
 func Timing(turns []Turn, gpus int) (TimingResult, error) {
 	if len(turns) == 0 {
@@ -34,6 +34,7 @@ func Timing(turns []Turn, gpus int) (TimingResult, error) {
 	}
 	r := newTimingResult(turns)
 	tokens, start, end := 0, math.Inf(1), math.Inf(-1)
+	var rateless []string
 	for i, t := range turns {
 		if len(t.Times) == 0 {
 			return TimingResult{}, fmt.Errorf("cannot compute timing: turn %d of %d has no start time", i+1, len(turns))
@@ -41,7 +42,13 @@ func Timing(turns []Turn, gpus int) (TimingResult, error) {
 		tokens += t.Tokens
 		start = min(start, t.Times[0])
 		end = max(end, t.Times[len(t.Times)-1])
-		r.add(t, i, len(turns))
+		if !r.add(t) {
+			rateless = append(rateless, t.name(i))
+		}
+	}
+	if n := len(rateless); n > 0 {
+		r.Warnings = append(r.Warnings, fmt.Sprintf("%d of %d turns have no generation rate, because their events with tokens came at one moment: %s",
+			n, len(turns), firstNames(rateless)))
 	}
 	if !(end > start) {
 		return TimingResult{}, fmt.Errorf("cannot compute timing: %d turns start at %g s and end at %g s, so there is no time between", len(turns), start, end)
@@ -73,26 +80,27 @@ func newTimingResult(turns []Turn) TimingResult {
 	return TimingResult{E2E: take(n), TTFT: take(n), GenerationTPS: take(n), OutputTokens: take(n), StepTime: take(gaps)}
 }
 
-// add adds the samples of turn i of n.
-func (r *TimingResult) add(t Turn, i, n int) {
+// add adds the samples of a turn. It returns false where the turn should have a
+// rate and has none: all its events came at one moment.
+func (r *TimingResult) add(t Turn) (rated bool) {
 	r.OutputTokens = append(r.OutputTokens, float64(t.Tokens))
 	if len(t.Times) < 2 {
-		return
+		return true
 	}
 	first, second, last := t.Times[0], t.Times[1], t.Times[len(t.Times)-1]
 	r.E2E = append(r.E2E, last-first)
 	r.TTFT = append(r.TTFT, second-first)
 	if len(t.Times) < 3 {
-		return
+		return true
 	}
 	for j, at := range t.Times[1:] {
 		r.StepTime = append(r.StepTime, at-t.Times[j])
 	}
 	if last == second {
-		r.Warnings = append(r.Warnings, fmt.Sprintf("turn %d of %d has no generation rate: its %d events with tokens came at one moment", i+1, n, len(t.Times)-1))
-		return
+		return false
 	}
 	r.GenerationTPS = append(r.GenerationTPS, float64(t.Tokens-1)/(last-second))
+	return true
 }
 
 // Object is the object of timing.json. Blocks without samples are left out.
