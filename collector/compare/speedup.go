@@ -27,10 +27,12 @@ type SpeedUp struct {
 type SpeedUpPoint struct {
 	Point      string   `json:"point"`
 	Load       float64  `json:"load"`
-	Throughput Estimate `json:"throughput"`    // Output TPS; of the steady window where only that has an interval
-	Of         string   `json:"throughput_of"` // QuantityTPS or QuantitySteadyTPS
+	Throughput Estimate `json:"throughput"`    // Output TPS; of the steady window where that alone has an interval at all loads of its kind
+	Of         string   `json:"throughput_of"` // QuantityTPS or QuantitySteadyTPS, the same at all loads of a kind
 	PerUser    Estimate `json:"per_user"`      // a user's decode speed
 	TTFT       Estimate `json:"ttft"`          // mean TTFT; above 1 speculation makes users wait longer
+
+	steady Estimate // of the steady window
 }
 
 // Crossover is the load from which speculation stops paying: between Pays, the
@@ -69,12 +71,10 @@ func speedUp(points []PointComparison) []SpeedUp {
 		if i < 0 {
 			list, i = append(list, SpeedUp{Temperature: m[1], Load: kind, Baseline: side}), len(list)
 		}
-		one := SpeedUpPoint{Point: p.Point, Load: load, Throughput: p.over(QuantityTPS), Of: QuantityTPS, PerUser: p.over(QuantityUserTPS), TTFT: p.over(QuantityTTFT)}
-		if steady := p.over(QuantitySteadyTPS); steady.Known && !one.Throughput.Known {
-			one.Throughput, one.Of = steady, QuantitySteadyTPS
-		}
+		one := SpeedUpPoint{Point: p.Point, Load: load, Throughput: p.over(QuantityTPS), Of: QuantityTPS, PerUser: p.over(QuantityUserTPS), TTFT: p.over(QuantityTTFT), steady: p.over(QuantitySteadyTPS)}
 		list[i].Points = append(list[i].Points, one)
 	}
+	oneThroughput(list)
 	for i := range list {
 		s := &list[i]
 		slices.SortStableFunc(s.Points, func(a, b SpeedUpPoint) int { return cmp.Compare(a.Load, b.Load) })
@@ -82,6 +82,42 @@ func speedUp(points []PointComparison) []SpeedUp {
 		s.PerUser = s.crossover(func(p SpeedUpPoint) Estimate { return p.PerUser })
 	}
 	return list
+}
+
+// oneThroughput makes the throughput of all points of a kind of load one quantity:
+// a line through ratios of two quantities would have steps of neither. That of the
+// steady window is taken where it has an interval at every load, and Output TPS,
+// which all loads have, lacks one somewhere.
+func oneThroughput(list []SpeedUp) {
+	whole, steady := map[string]int{}, map[string]int{} // points of a kind without an interval
+	for _, s := range list {
+		for _, p := range s.Points {
+			whole[s.Load] += count01(!p.Throughput.Known)
+			steady[s.Load] += count01(!p.steady.Known)
+		}
+	}
+	for _, s := range list {
+		for i := range s.Points {
+			if p := &s.Points[i]; whole[s.Load] > 0 && steady[s.Load] == 0 {
+				p.Throughput, p.Of = p.steady, QuantitySteadyTPS
+			}
+		}
+	}
+}
+
+func count01(yes bool) int {
+	if yes {
+		return 1
+	}
+	return 0
+}
+
+// ThroughputOf says of what a speed-up of throughput is.
+func (s SpeedUp) ThroughputOf() string {
+	if len(s.Points) > 0 && s.Points[0].Of == QuantitySteadyTPS {
+		return "output tok/s of the steady window"
+	}
+	return "output tok/s of the whole run"
 }
 
 // over is the ratio of a quantity, speculative over baseline.

@@ -78,3 +78,41 @@ func TestCrossoverNamesOpenLoads(t *testing.T) {
 		t.Errorf("got %+v, want 8 that pays, 16 whose interval holds 1, and 32 without one", c)
 	}
 }
+
+// The throughput of all loads of a kind is one quantity, and the text says which.
+func TestSpeedUpIsOfOneQuantity(t *testing.T) {
+	at := func(point string, whole, steady [3]float64) PointComparison {
+		p := speedAt(point, whole[0], whole[1], whole[2])
+		if steady[0] > 0 {
+			s := speedAt(point, steady[0], steady[1], steady[2]).Figures[0]
+			s.Quantity = QuantitySteadyTPS
+			p.Figures = append(p.Figures, s)
+		}
+		return p
+	}
+	f := func(of string, values []float64, say string, points ...PointComparison) {
+		t.Helper()
+		s := speedUp(points)
+		for i, p := range s[0].Points {
+			if p.Of != of || *p.Throughput.Value != values[i] {
+				t.Errorf("got %s of %v at %v, want %s of %v", p.Of, *p.Throughput.Value, p.Load, of, values[i])
+			}
+		}
+		lines := Comparison{SpeedUp: s}.speedUpBlocks()[0].lines
+		if got := lines[len(lines)-1]; got != say {
+			t.Errorf("got %q, want %q", got, say)
+		}
+	}
+	whole, open, steady := [3]float64{1.5, 1.3, 1.7}, [3]float64{1.5, 0, 0}, [3]float64{1.6, 1.5, 1.8}
+	never, shaky := [3]float64{}, [3]float64{1.6, 0, 0}
+	f(QuantitySteadyTPS, []float64{1.6, 1.6}, "Throughput: output tok/s of the steady window.", at("t0_c1", open, steady), at("t0_c8", whole, steady))
+	f(QuantityTPS, []float64{1.5, 1.5}, "Throughput: output tok/s of the whole run.", at("t0_c1", whole, steady), at("t0_c8", whole, never))
+	some := "Throughput: output tok/s of the whole run. That of the steady window has an interval at some loads, but not at all: see steady tok/s of the points."
+	f(QuantityTPS, []float64{1.5, 1.5}, some, at("t0_c1", open, steady), at("t0_c8", open, never))
+	f(QuantityTPS, []float64{1.5, 1.5}, some, at("t0_c1", open, steady), at("t0_c8", open, shaky))
+	// lines of one chart: the steady window of all temperatures, or of none; another kind of load is by itself
+	s := speedUp([]PointComparison{at("t0_c8", open, steady), at("t1_c8", open, never), at("t0_q5", open, steady)})
+	if got := []string{s[0].Points[0].Of, s[1].Points[0].Of, s[2].Points[0].Of}; !slices.Equal(got, []string{QuantityTPS, QuantityTPS, QuantitySteadyTPS}) {
+		t.Errorf("got %q", got)
+	}
+}

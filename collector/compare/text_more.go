@@ -11,9 +11,9 @@ func (c Comparison) speedUpBlocks() []block {
 	var list []block
 	for _, s := range c.SpeedUp {
 		t := &table{head: []string{s.Load, "throughput", "95 % interval", "user tok/s", "95 % interval", "TTFT", "95 % interval"}}
-		steady := false
+		hidden := false // an interval of the steady window
 		for _, p := range s.Points {
-			steady = steady || p.Of == QuantitySteadyTPS
+			hidden = hidden || p.steady.Known && !p.Throughput.Known
 			t.add(strconv.FormatFloat(p.Load, 'g', -1, 64), ratio(p.Throughput.Value), interval(p.Throughput, ratioNumber),
 				ratio(p.PerUser.Value), interval(p.PerUser, ratioNumber), ratio(p.TTFT.Value), interval(p.TTFT, ratioNumber))
 		}
@@ -21,9 +21,11 @@ func (c Comparison) speedUpBlocks() []block {
 			"Throughput stops being raised: " + s.Throughput.Text + ".",
 			"A user's decode speed stops being raised: " + s.PerUser.Text + ".",
 		}
-		if steady {
-			lines = append(lines, "Throughput is that of the steady window where that alone has an interval.")
+		of := "Throughput: " + s.ThroughputOf() + "."
+		if hidden {
+			of += " That of the steady window has an interval at some loads, but not at all: see steady tok/s of the points."
 		}
+		lines = append(lines, of)
 		list = append(list, block{
 			heading: fmt.Sprintf("Speed-up at temperature %s: speculation over the baseline, which is %s", s.Temperature, s.Baseline),
 			lines:   lines, table: t,

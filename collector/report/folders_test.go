@@ -246,7 +246,7 @@ func TestSpeedUp(t *testing.T) {
 	inside.file(filepath.Join(FolderBaseline, collector.FileBook), `{}`)
 	for _, page := range []string{string(given), inside.page()} {
 		sound(t, page)
-		contains(t, page, "Speed-up of throughput", "Where speculation stops paying, temperature 0, throughput:", "t0_c4 0 4 2.000")
+		contains(t, page, "Speed-up of throughput", "output tok/s of the whole run, speculative ÷ baseline", "Where speculation stops paying, temperature 0, throughput:", "t0_c4 0 4 2.000")
 	}
 	contains(t, f.page(), "there is no baseline")
 }

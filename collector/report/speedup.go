@@ -3,7 +3,9 @@ package report
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
 
 	"spectap/collector"
 	"spectap/collector/compare"
@@ -79,7 +81,7 @@ func (s *Source) speedUpSection() section {
 	if len(sentences) > 0 {
 		sec.Blocks = append(sec.Blocks, block{List: sentences})
 		sec.figures(
-			speedUpFigure("speedup-throughput", "Speed-up of throughput", "output tok/s, speculative ÷ baseline", s.speedUp.list, func(p compare.SpeedUpPoint) compare.Estimate { return p.Throughput }),
+			speedUpFigure("speedup-throughput", "Speed-up of throughput", throughputOf(s.speedUp.list)+", speculative ÷ baseline", s.speedUp.list, func(p compare.SpeedUpPoint) compare.Estimate { return p.Throughput }),
 			speedUpFigure("speedup-user", "Speed-up of a user's decoding", "tok/s of a user, speculative ÷ baseline", s.speedUp.list, func(p compare.SpeedUpPoint) compare.Estimate { return p.PerUser }),
 		)
 	}
@@ -87,6 +89,23 @@ func (s *Source) speedUpSection() section {
 		sec.Blocks = append(sec.Blocks, block{List: s.speedUp.remarks})
 	}
 	return sec
+}
+
+// throughputOf says of what the speed-ups of throughput are, of several kinds of load each.
+func throughputOf(list []compare.SpeedUp) string {
+	var all, each []string
+	for _, u := range list {
+		if of := u.ThroughputOf(); !slices.Contains(all, of) {
+			all = append(all, of)
+		}
+		if of := u.ThroughputOf() + " by " + u.Load; !slices.Contains(each, of) {
+			each = append(each, of)
+		}
+	}
+	if len(all) == 1 {
+		return all[0]
+	}
+	return strings.Join(each, ", ")
 }
 
 // speedUpFigure shows a ratio by load, a line a temperature; 1 is no gain.
