@@ -44,8 +44,12 @@ tps, tps_gpu, tps_steady, tps_user or tps_request; bounds of ttft and tpot have 
 (s, ms, us or %). It fails only where the whole interval is beyond the bound, and passes
 only where none of it is.
 
-Exit codes: 0 compared, or the gate passes; 1 a folder or file could not be read; 2 usage,
-or the numbers cannot be compared; 5 the gate fails; 6 the gate cannot tell.`,
+Exit codes: 0 compared, or the gate passes; 1 compared without a folder or file of an input
+that could not be read; 2 usage, an input that is missing or has no point that can be
+compared, or numbers that mean different things; 5 the gate fails; 6 the gate cannot tell.
+With --fail-if the answer is the gate's (0, 5 or 6) wherever the gate could be asked: runs
+that failed or could not be read, even all of B's, keep it from passing, so it is 6 unless
+the gate fails anyway.`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) < 2 {
 				return exitError{exitUsage, fmt.Errorf("got %d inputs: want two or more, as in spectap compare A B", len(args))}
@@ -141,11 +145,17 @@ func (p program) printComparison(r compare.Result, format string) error {
 	return nil
 }
 
-// compareExit is the exit code of a comparison that was made. A gate that fails
-// has the last word; what could not be read keeps it from passing.
+// compareExit is the exit code of a comparison that was made. A gate has the last
+// word: what could not be read is in its answer.
 func compareExit(r compare.Result) error {
-	if r.Gate != nil && r.Gate.Answer == compare.Fail {
-		return exitError{exitGateFailed, errors.New("the gate fails: an interval lies beyond the bound of --fail-if")}
+	if r.Gate != nil {
+		switch r.Gate.Answer {
+		case compare.Fail:
+			return exitError{exitGateFailed, errors.New("the gate fails: an interval lies beyond the bound of --fail-if")}
+		case compare.Inconclusive:
+			return exitError{exitInconclusive, errors.New("the gate cannot tell: a bound of --fail-if is inside its interval, there is none, or runs are missing")}
+		}
+		return nil
 	}
 	broken := 0
 	for _, in := range r.Inputs {
@@ -153,9 +163,6 @@ func compareExit(r compare.Result) error {
 	}
 	if broken > 0 {
 		return exitError{exitFailed, fmt.Errorf("the comparison is incomplete: %d folders or files could not be read", broken)}
-	}
-	if r.Gate != nil && r.Gate.Answer == compare.Inconclusive {
-		return exitError{exitInconclusive, errors.New("the gate cannot tell: a bound of --fail-if is inside its interval, or there is none")}
 	}
 	return nil
 }

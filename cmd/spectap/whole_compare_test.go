@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -51,12 +52,64 @@ func TestCompareSweeps(t *testing.T) {
 	mustSpectap(t, exitInconclusive, "compare", a, failed, "--fail-if", "AL < -0.05")
 	mustSpectap(t, exitUsage, "compare", a, failed)
 	mustSpectap(t, exitUsage, "compare", failed, a, "--fail-if", "AL < -0.05")
+	compareExits(t, a, b)
 	for format, want := range map[string]string{"text": "Acceptance length (client view), B - A", "markdown": "| t0_c2 |", "csv": "A,B,t0_c2,t0_c2,AL,overall"} {
 		if stdout, _ := mustSpectap(t, 0, "compare", a, b, "--format", format, "--points", "t0_c2"); !strings.Contains(stdout, want) || strings.Contains(stdout, "t0_c8 ") {
 			t.Errorf("--format %s does not say %q, or compares what was left out:\n%s", format, want, stdout)
 		}
 	}
 	filesAlone(t, a)
+}
+
+// compareExits holds the exit codes against what help and README say of them, where
+// b is worse than a.
+func compareExits(t *testing.T, a, b string) {
+	t.Helper()
+	copied := func(of string) string {
+		dir := filepath.Join(t.TempDir(), "copy")
+		if err := os.CopyFS(dir, os.DirFS(of)); err != nil {
+			t.Fatal(err)
+		}
+		return dir
+	}
+	spoil := func(dir, point string) {
+		if err := os.WriteFile(filepath.Join(dir, point, "records.jsonl"), []byte("not JSON\n"), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	better, worse := copied(a), copied(b)
+	spoil(better, "t0_c8")
+	spoil(worse, "t0_c8")
+	mustSpectap(t, exitFailed, "compare", a, better)
+	mustSpectap(t, exitInconclusive, "compare", b, better, "--fail-if", "AL < -0.05")
+	mustSpectap(t, exitInconclusive, "compare", better, better, "--fail-if", "AL < -0.05")
+	mustSpectap(t, 0, "compare", b, better, "--fail-if", "AL < -0.05", "--points", "t0_c2")
+	mustSpectap(t, exitGateFailed, "compare", a, worse, "--fail-if", "AL < -0.05")
+	spoil(better, "t0_c2")
+	mustSpectap(t, exitInconclusive, "compare", b, better, "--fail-if", "AL < -0.05")
+	mustSpectap(t, exitUsage, "compare", b, better)
+	if _, stderr := mustSpectap(t, exitUsage, "compare", filepath.Join(a, "none"), b, "--fail-if", "AL < -0.05"); !strings.Contains(stderr, "no such file") {
+		t.Errorf("got %q, want that there is no such input", stderr)
+	}
+}
+
+// The exit codes in compare's help are those in the README, and the code's.
+func TestReadmeCompareExits(t *testing.T) {
+	help, _ := mustSpectap(t, 0, "compare", "--help")
+	of := func(text, end string) string {
+		_, text, _ = strings.Cut(text, "Exit codes: ")
+		text, _, _ = strings.Cut(text, end)
+		return strings.ReplaceAll(strings.Join(strings.Fields(text), " "), "`", "")
+	}
+	got, want := of(help, "\n\n"), of(section(t, "Compare"), "\n")
+	if got != want || got == "" {
+		t.Errorf("help says\n%s\nREADME.md says\n%s", got, want)
+	}
+	for code, text := range map[int]string{0: "compared, or the gate passes", exitFailed: "compared without a folder or file", exitUsage: "usage, an input that is missing", exitGateFailed: "the gate fails", exitInconclusive: "the gate cannot tell"} {
+		if !strings.Contains(got, fmt.Sprintf("%d %s", code, text)) {
+			t.Errorf("help does not say that %d is %q: %s", code, text, got)
+		}
+	}
 }
 
 func urlOf(url, _ string) string { return url }

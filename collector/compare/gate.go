@@ -51,7 +51,7 @@ type Judgement struct {
 	Value     *float64 `json:"value"`
 	Low       *float64 `json:"low"`
 	High      *float64 `json:"high"`
-	Reason    string   `json:"reason,omitempty"` // why it is inconclusive without an interval
+	Reason    string   `json:"reason,omitempty"` // why it is inconclusive: there is no interval, or a run is missing
 }
 
 var conditionText = regexp.MustCompile(`^\s*([A-Za-z_]+)(\.turn)?(?:\[\s*([^\[\]]*?)\s*\])?\s*([<>]=?)\s*([^\s%a-z]+(?:[eE][+-]?[0-9]+)?)\s*([%a-z]*)\s*$`)
@@ -126,6 +126,9 @@ func (c *Condition) bound(value float64, unit string) string {
 	switch {
 	case unit == "%":
 		c.Bound, c.Relative = value/100, true
+		if c.Bound <= -1 {
+			return c.beyond(unit)
+		}
 	case time && ok:
 		c.Bound = value * scale
 	case time:
@@ -134,12 +137,25 @@ func (c *Condition) bound(value float64, unit string) string {
 		return fmt.Sprintf("%q is no unit of %s: want a plain number or %%", unit, c.Quantity)
 	default:
 		c.Bound = value
+		if units[c.Quantity] == "share" && math.Abs(value) >= 1 {
+			return fmt.Sprintf("shares are from 0 to 1, so that their difference is always between -1 and 1 and the gate has but one answer: want a bound between, as in '%s < -0.02'", c.name())
+		}
 	}
 	return ""
 }
 
+// beyond is what is wrong with a bound in % that no B / A - 1 reaches.
+func (c *Condition) beyond(unit string) string {
+	answer := "never fails"
+	if !c.Below {
+		answer = "always fails"
+	}
+	return fmt.Sprintf("B / A - 1 is above -100%s whatever B is, so that the gate %s: want a bound above -100%s, as in '%s < -5%s'", unit, answer, unit, c.name(), unit)
+}
+
 // gate judges all conditions at all points. A point of A that has no partner was
-// not measured, which is no pass.
+// not measured, which is no pass; neither is one of which a run failed or could not
+// be read.
 func (r *Result) gate(opts Options) error {
 	if len(opts.FailIf) == 0 {
 		return nil
@@ -147,18 +163,10 @@ func (r *Result) gate(opts Options) error {
 	g := Gate{Answer: Pass, Judgements: []Judgement{}}
 	for _, c := range opts.FailIf {
 		if len(r.figures()) > 0 && !r.has(c) { // without any, B has no point at all
-			return fmt.Errorf("--fail-if %q: no point has %s; what there is: %s", c.Text, c.name(), r.keys(c))
+			return fmt.Errorf("--fail-if %q: %s", c.Text, r.lacks(c))
 		}
 		for _, two := range r.Comparisons {
-			for i := range two.Points {
-				g.Judgements = append(g.Judgements, c.judge(two.B, &two.Points[i]))
-			}
-			for _, u := range two.Unmatched {
-				if u.Input == two.A {
-					g.Judgements = append(g.Judgements, Judgement{Condition: c.Text, Input: two.B, Point: u.Point, Answer: Inconclusive, Bound: c.Bound,
-						Reason: "B has no such point; --points leaves it out of the comparison"})
-				}
-			}
+			g.Judgements = append(g.Judgements, two.judgements(c, two.gaps(r.input(two.A), r.input(two.B), opts.Points))...)
 		}
 	}
 	for _, answer := range []string{Inconclusive, Fail} {
@@ -168,6 +176,26 @@ func (r *Result) gate(opts Options) error {
 	}
 	r.Gate = &g
 	return nil
+}
+
+// judgements are the answers of a condition at all points.
+func (c Comparison) judgements(of Condition, missing gaps) []Judgement {
+	var list []Judgement
+	for i := range c.Points {
+		list = append(list, of.judge(c.B, &c.Points[i]).lacking(missing.ofPoints[c.Points[i].Point]))
+	}
+	none := Judgement{Condition: of.Text, Input: c.B, Answer: Inconclusive, Bound: of.Bound}
+	for _, u := range c.Unmatched {
+		if u.Input == c.A {
+			none.Point, none.Reason = u.Point, "B has no such point; --points leaves it out of the comparison"
+			list = append(list, none)
+		}
+	}
+	for _, m := range missing.others {
+		none.Point, none.Reason = m.point, m.why
+		list = append(list, none)
+	}
+	return list
 }
 
 // judge is the answer of a condition at one point.
@@ -228,6 +256,23 @@ func quantityName(quantity, scope, key string) string {
 		return quantity + "[" + key + "]"
 	}
 	return quantity
+}
+
+// lacks says why a condition cannot be judged at any point.
+func (r *Result) lacks(c Condition) string {
+	var plain []string
+	for _, in := range r.Inputs {
+		if len(in.Points) > 0 && !slices.ContainsFunc(in.Points, func(p PointInfo) bool { return !p.Baseline }) {
+			plain = append(plain, in.Label)
+		}
+	}
+	switch {
+	case len(plain) == 0 || timing(c.Quantity):
+		return fmt.Sprintf("no point has %s; what there is: %s", c.name(), r.keys(c))
+	case len(plain) == 1:
+		return fmt.Sprintf("%s is a baseline without speculation, which has no %s; times and throughput (ttft, tpot, tps, tps_user) can be asked for", plain[0], c.name())
+	}
+	return fmt.Sprintf("%s are baselines without speculation, which have no %s; times and throughput (ttft, tpot, tps, tps_user) can be asked for", join(plain), c.name())
 }
 
 // keys lists the names of the quantities of a condition's kind that the points have.

@@ -47,6 +47,11 @@ func TestParseConditionRefuses(t *testing.T) {
 	f("AL", "want QUANTITY < BOUND")
 	f("AL = 1", "want QUANTITY < BOUND")
 	f("AL < ", "want QUANTITY < BOUND")
+	f("tps < -200%", "the gate never fails")
+	f("tps < -100%", "the gate never fails")
+	f("tps > -150%", "the gate always fails")
+	f("acceptance[1] < -1", "between -1 and 1")
+	f("conditional[2] > 2", "between -1 and 1")
 	f("AL < -0.05 or so", "want QUANTITY < BOUND")
 	f("speed < 1", `no quantity "speed"`)
 	f("AL < 5ms", `"ms" is no unit of AL`)
@@ -173,5 +178,60 @@ func TestGateMissingPoint(t *testing.T) {
 	_, err = Compare([]Input{open(t, filepath.Join(dir, "a")), open(t, b)}, Options{FailIf: []Condition{unknown}})
 	if err == nil || !strings.Contains(err.Error(), "AL[roleplay]") {
 		t.Errorf("got %v, want an error that lists the categories", err)
+	}
+}
+
+// A run that failed or cannot be read keeps a gate from passing, not from failing.
+func TestGateMissingRun(t *testing.T) {
+	c, _ := ParseCondition("AL < -0.05")
+	sides := func(t *testing.T) (a, b string) {
+		dir := t.TempDir()
+		a, b = filepath.Join(dir, "a"), filepath.Join(dir, "b")
+		for _, run := range []string{"t0_c8", "t0_c8_r2"} {
+			benchRun{als: alsA, config: configA}.write(t, filepath.Join(a, run))
+			benchRun{als: alsB, config: configA}.write(t, filepath.Join(b, run))
+		}
+		return a, b
+	}
+	f := func(want, reason, folder, file string, opts Options) {
+		t.Helper()
+		a, b := sides(t)
+		for _, in := range []string{a, b} {
+			if err := os.MkdirAll(filepath.Join(in, folder), 0o777); err != nil {
+				t.Fatal(err)
+			}
+			if file != "" {
+				put(t, filepath.Join(in, folder, file), "not JSON")
+			}
+			opts.FailIf = []Condition{c}
+			g := compared(t, opts, a, b).Gate
+			if g.Answer != want || (g.Judgements[len(g.Judgements)-1].Reason != "") != (reason != "") || !strings.Contains(g.Judgements[len(g.Judgements)-1].Reason, reason) {
+				t.Errorf("%s: got %+v, want %s because of %q", folder, g, want, reason)
+			}
+			if g := compared(t, opts, b, a).Gate; g.Answer != Fail {
+				t.Errorf("%s: got %+v, want a failure whatever is missing", folder, g)
+			}
+		}
+	}
+	f(Inconclusive, "failed: it failed", "t0_c8_r3.failed", "", Options{})
+	f(Inconclusive, "failed: it is running, or was killed", ".t0_c8_r3.partial", "", Options{})
+	f(Inconclusive, "t0_c8_r3 of ", "t0_c8_r3", "acceptance_rate.json", Options{})
+	f(Inconclusive, "cannot be read", "t0_c64", "acceptance_rate.json", Options{})
+	f(Pass, "", "t0_c64", "acceptance_rate.json", Options{Points: []string{"t0_c8"}})
+	f(Pass, "", "t0_c8_r2.failed", "", Options{}) // it was measured again
+	f(Pass, "", "t0_c64.failed", "", Options{})   // A has no such point
+}
+
+// A condition on acceptance where one side does not speculate is told so.
+func TestGateOfBaseline(t *testing.T) {
+	r := Result{
+		Inputs:      []InputInfo{{Label: "A", Points: []PointInfo{{Baseline: true}}}, {Label: "B", Points: []PointInfo{{}}}},
+		Comparisons: []Comparison{{A: "A", B: "B", Points: []PointComparison{{Figures: []Figure{{Quantity: QuantityTPS}}}}}},
+	}
+	for _, text := range []string{"AL < -0.05", "AL[math] < 0", "acceptance[1] < 0"} {
+		c, _ := ParseCondition(text)
+		if err := r.gate(Options{FailIf: []Condition{c}}); err == nil || !strings.Contains(err.Error(), "A is a baseline without speculation, which has no "+c.name()) {
+			t.Errorf("%s: got %v, want that A is a baseline", text, err)
+		}
 	}
 }
