@@ -43,6 +43,9 @@ func (p *Plan) Describe(w io.Writer) error {
 		if _, complete := p.kept.rows[point.Name]; complete {
 			where += " (complete: kept)"
 		}
+		if why := p.kept.damaged[point.Name]; why != "" {
+			where += " (damaged, would be set aside and run again: " + why + ")"
+		}
 		e.printf("point        temperature %s, %s%s -> %s\n", shortest(point.Temperature), point.loadText(p), point.runText(), where)
 	}
 	for _, warning := range p.Warnings {

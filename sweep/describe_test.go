@@ -9,7 +9,6 @@ import (
 // points would be kept.
 func TestDescribe(t *testing.T) {
 	c := newCampaign(t)
-	c.whole = true
 	f := func(cfg Config, want ...string) {
 		t.Helper()
 		p, err := NewPlan(cfg)

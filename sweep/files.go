@@ -121,14 +121,21 @@ func (f *pointFiles) fail(reason string, failed []failedRequest) (dir string, er
 
 // describeFailure leaves the records, what another driver wrote, and error.json.
 func (f *pointFiles) describeFailure(reason string, failed []failedRequest) error {
-	err := f.strip()
-	text, jsonErr := json.MarshalIndent(struct {
+	if err := f.strip(); err != nil {
+		return errors.Join(err, f.writeError(reason, failed))
+	}
+	return f.writeError(reason, failed)
+}
+
+// writeError writes error.json.
+func (f *pointFiles) writeError(reason string, failed []failedRequest) error {
+	text, err := json.MarshalIndent(struct {
 		Schema string          `json:"schema"`
 		Point  string          `json:"point"`
 		Reason string          `json:"reason"`
 		Failed []failedRequest `json:"failed_requests"`
 	}{"spectap.error/1", f.name, reason, append([]failedRequest{}, failed...)}, "", "  ")
-	err = errors.Join(err, jsonErr, os.WriteFile(filepath.Join(f.partial, collector.FileError), append(text, '\n'), 0o666))
+	err = errors.Join(err, os.WriteFile(filepath.Join(f.partial, collector.FileError), append(text, '\n'), 0o666))
 	if err != nil {
 		return fmt.Errorf("cannot set point %s aside: %w", f.name, err)
 	}
@@ -166,6 +173,41 @@ func (f *pointFiles) rescue(reason error) error {
 	}
 	return fmt.Errorf("%w; its records are kept in %s", reason, filepath.Join(f.dir, f.name+collector.FailedSuffix))
 }
+
+// interrupt sets the records of a point aside whose sweep was told to end, as a
+// sweep that is resumed does with those of a killed one, and returns the reason with
+// the place. A folder without a record is discarded.
+func (f *pointFiles) interrupt(reason error) error {
+	f.closed = true
+	if err := f.records.Close(); err != nil {
+		reason = errors.Join(reason, err)
+	}
+	if !f.hasRecords() {
+		return f.discard(reason)
+	}
+	if err := f.describeFailure("the sweep was interrupted while the point ran", nil); err != nil {
+		return errors.Join(reason, err, fmt.Errorf("the records of point %s are kept in %s", f.name, f.partial))
+	}
+	to, err := moveAside(f.dir, f.name, f.partial)
+	if err != nil {
+		return errors.Join(reason, err, fmt.Errorf("the records of point %s are kept in %s", f.name, f.partial))
+	}
+	return keptAside{reason, f.name, to}
+}
+
+// keptAside says where the records of an interrupted point are.
+type keptAside struct {
+	cause      error
+	point, dir string
+}
+
+// Error implements error.
+func (e keptAside) Error() string {
+	return fmt.Sprintf("%v; what point %s, which was running, had measured is kept in %s", e.cause, e.point, e.dir)
+}
+
+// Unwrap gives the cause to errors.Is.
+func (e keptAside) Unwrap() error { return e.cause }
 
 // discard removes what there is of a point and returns the reason, joined with
 // what went wrong on the way.

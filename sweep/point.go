@@ -58,7 +58,7 @@ func (s *Sweep) runPoint(ctx context.Context, srv server, point PlannedPoint, b 
 	}}
 	o, err := s.drive(ctx, l, srv, files.partial)
 	if ctx.Err() != nil {
-		err = ctx.Err()
+		return pointResult{}, files.interrupt(ctx.Err())
 	}
 	if err != nil {
 		return pointResult{}, files.discard(err)

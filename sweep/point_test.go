@@ -115,7 +115,8 @@ func TestDiskFails(t *testing.T) {
 	}
 }
 
-// Ctrl-C keeps what is complete, leaves nothing half done, and says what was not run.
+// Ctrl-C keeps what is complete, sets the records of the running point aside, as they
+// are after a kill, and says where they are and what was not run.
 func TestInterrupt(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	s := newScripted(t, func(q sent) answer {
@@ -136,8 +137,17 @@ func TestInterrupt(t *testing.T) {
 	if want := []string{"t0_c2", "t0_c4"}; !slices.Equal(result.NotRun, want) {
 		t.Errorf("got not run %v, want %v", result.NotRun, want)
 	}
-	if got, want := entries(t, p.Config.SaveDir), []string{"summary.csv", "sweep.json", "t0_c1"}; !slices.Equal(got, want) {
+	if got, want := entries(t, p.Config.SaveDir), []string{"set_aside", "summary.csv", "sweep.json", "t0_c1"}; !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
+	}
+	aside := filepath.Join(p.Config.SaveDir, asideFolder, "t0_c2.1")
+	if want := "; the records of t0_c2, which was running, are in " + aside; !strings.HasSuffix(err.Error(), want) {
+		t.Errorf("got %v, want %q at its end", err, want)
+	}
+	text, readErr := os.ReadFile(filepath.Join(aside, "records.jsonl"))
+	why, whyErr := os.ReadFile(filepath.Join(aside, "error.json"))
+	if readErr != nil || bytes.Count(text, []byte("\n")) < 2 || whyErr != nil || !strings.Contains(string(why), "the sweep was interrupted while the point ran") {
+		t.Errorf("got records %s (%v) and %s (%v), want what was answered and why it ended", text, readErr, why, whyErr)
 	}
 }
 

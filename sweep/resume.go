@@ -17,7 +17,11 @@ import (
 // kept is what earlier sweeps left in --save_dir.
 type kept struct {
 	book savedBook
-	rows map[string]bookRow // of the plan's points that are complete, by name; nil without Resume
+	rows map[string]bookRow // of the plan's points that are complete, by name, as their records have it; nil without Resume
+
+	damaged  map[string]string // points that have a folder that is not whole, and why
+	warnings []string          // where sweep.json says otherwise than the records
+	examined map[string]examined
 }
 
 // findKept looks for the complete points of a plan that is resumed, and refuses
@@ -28,18 +32,29 @@ func (p *Plan) findKept() (kept, error) {
 	if err != nil {
 		return kept{}, fmt.Errorf("cannot resume: %w; it says what the complete points were measured with: put it in order, or choose another --save_dir", err)
 	}
-	k := kept{book: book, rows: map[string]bookRow{}}
+	k := kept{book: book, rows: map[string]bookRow{}, damaged: map[string]string{}, examined: p.kept.examined}
+	if k.examined == nil {
+		k.examined = map[string]examined{}
+	}
 	var errs []error
 	for _, point := range p.Points {
 		if !exists(filepath.Join(dir, point.Name)) {
 			continue
 		}
-		row, err := k.find(dir, point)
+		row, warning, err := k.find(p.Config, point)
+		var d damage
+		if errors.As(err, &d) {
+			k.damaged[point.Name] = d.Error()
+			continue
+		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("cannot resume with point folder %q: %w", filepath.Join(dir, point.Name), err))
 			continue
 		}
 		k.rows[point.Name] = row
+		if warning != "" {
+			k.warnings = append(k.warnings, warning)
+		}
 	}
 	// Which engine is asked and which version drives it is not known yet.
 	errs = append(errs, k.differs(p, func(run bookRun) []difference {
@@ -48,23 +63,36 @@ func (p *Plan) findKept() (kept, error) {
 	return k, errors.Join(errs...)
 }
 
-// find makes the row of a complete point.
-func (k kept) find(dir string, point PlannedPoint) (bookRow, error) {
+// find makes the row of a complete point of its records. The book adds the warnings
+// of the time when it ran, and is told where it says otherwise.
+func (k kept) find(cfg Config, point PlannedPoint) (row bookRow, warning string, err error) {
+	const move = "%w; move the folder away to run the point again"
+	dir := cfg.SaveDir
 	run, err := runOfFolder(dir, point.Name)
 	if err != nil {
-		return bookRow{}, fmt.Errorf("%w; move the folder away to run the point again", err)
+		return row, "", fmt.Errorf(move, err)
 	}
-	if _, ok := k.book.described(run.ID); !ok {
-		return bookRow{}, fmt.Errorf("%s does not say what its run %q was measured with; leave the point out, move its folder away, or choose another --save_dir", collector.FileBook, run.ID)
+	described, ok := k.book.described(run.ID)
+	if !ok {
+		return row, "", fmt.Errorf("%s does not say what its run %q was measured with; leave the point out, move its folder away, or choose another --save_dir", collector.FileBook, run.ID)
 	}
-	if row, ok := k.book.row(point.Name, run.ID); ok {
-		return row, nil
+	row, files, err := k.examine(dir, point.Name)
+	if err == nil && described.Version == cfg.Version { // another one may compute otherwise
+		err = checkFigures(filepath.Join(dir, point.Name), files)
 	}
-	row, err := readPointFolder(dir, point.Name)
 	if err != nil {
-		return row, fmt.Errorf("%w; move the folder away to run the point again", err)
+		return row, "", fmt.Errorf(move, err)
 	}
-	return row, nil
+	if was, ok := k.book.row(point.Name, run.ID); ok {
+		warning = rowsWarning(was, row)
+		row.Warnings = slices.Clone(row.Warnings)
+		for _, w := range was.Warnings {
+			if !slices.Contains(row.Warnings, w) {
+				row.Warnings = append(row.Warnings, w)
+			}
+		}
+	}
+	return row, warning, nil
 }
 
 // differs says in what the complete points were measured otherwise, by run.
@@ -141,9 +169,19 @@ func (k kept) missing(points []PlannedPoint) []PlannedPoint {
 // that looks for points finds it.
 const asideFolder = "set_aside"
 
-// setAside moves what is left of a point that failed or was killed out of its way.
-// Nothing is lost but a folder without a Record.
-func setAside(dir, name string) error {
+// setAside moves what is left of a point that failed, was killed or is damaged out
+// of its way. Nothing is lost but a folder without a Record. damage is why the
+// point's folder is not whole, "" where there is none.
+func setAside(dir, name, damage string) error {
+	if damage != "" {
+		from := &pointFiles{name: name, partial: filepath.Join(dir, name)}
+		if err := from.writeError("the point was complete, and its files are damaged: "+damage, nil); err != nil {
+			return err
+		}
+		if _, err := moveAside(dir, name, from.partial); err != nil {
+			return err
+		}
+	}
 	partial := &pointFiles{dir: dir, name: name, partial: filepath.Join(dir, "."+name+".partial"), closed: true}
 	if exists(partial.partial) {
 		if !partial.hasRecords() {
@@ -152,12 +190,13 @@ func setAside(dir, name string) error {
 		if err := partial.describeFailure("the sweep was killed while the point ran", nil); err != nil {
 			return err
 		}
-		if err := moveAside(dir, name, partial.partial); err != nil {
+		if _, err := moveAside(dir, name, partial.partial); err != nil {
 			return err
 		}
 	}
 	if failed := filepath.Join(dir, name+collector.FailedSuffix); exists(failed) {
-		return moveAside(dir, name, failed)
+		_, err := moveAside(dir, name, failed)
+		return err
 	}
 	return nil
 }
@@ -172,10 +211,10 @@ func (f *pointFiles) hasRecords() bool {
 	return len(records) > 0
 }
 
-// moveAside gives a folder the first name in asideFolder that is free.
-func moveAside(dir, name, from string) error {
+// moveAside gives a folder the first name in asideFolder that is free, and returns it.
+func moveAside(dir, name, from string) (string, error) {
 	if err := os.MkdirAll(filepath.Join(dir, asideFolder), 0o777); err != nil {
-		return fmt.Errorf("cannot set %q aside: %w", from, err)
+		return "", fmt.Errorf("cannot set %q aside: %w", from, err)
 	}
 	for i := 1; ; i++ {
 		to := filepath.Join(dir, asideFolder, fmt.Sprintf("%s.%d", name, i))
@@ -183,9 +222,9 @@ func moveAside(dir, name, from string) error {
 			continue
 		}
 		if err := os.Rename(from, to); err != nil {
-			return fmt.Errorf("cannot set %q aside: %w", from, err)
+			return "", fmt.Errorf("cannot set %q aside: %w", from, err)
 		}
-		return nil
+		return to, nil
 	}
 }
 

@@ -19,11 +19,10 @@ import (
 
 // campaign is a sweep that is started again and again with one folder.
 type campaign struct {
-	t     *testing.T
-	s     *scripted
-	cfg   Config
-	whole bool // the points' files are real ones
-	out   io.Writer
+	t   *testing.T
+	s   *scripted
+	cfg Config
+	out io.Writer
 }
 
 func newCampaign(t *testing.T) *campaign {
@@ -44,9 +43,7 @@ func (c *campaign) run(change func(*Config)) (Result, []string, error) {
 	}
 	before := len(c.s.requests())
 	w := newSweep(p, c.s)
-	if c.whole {
-		w.write = nil
-	}
+	w.write = nil // real files: a point is kept if they are whole
 	w.Progress = c.out
 	result, err := w.Run(context.Background())
 	var asked []string
@@ -94,7 +91,6 @@ func pointsOf(r Result) []string {
 // One command always works: it starts a sweep, goes on with it, and has nothing to do.
 func TestResume(t *testing.T) {
 	c := newCampaign(t)
-	c.whole = true
 	first := c.must(nil, "t0_c1", "t0_c2")
 	again := c.must(nil)
 	if got, want := asJSON(t, again.Summaries), asJSON(t, first.Summaries); got != want {
@@ -169,7 +165,6 @@ func rowRuns(b savedBook) map[string]string {
 // begun, one that was complete but for its row.
 func TestResumeAfterKill(t *testing.T) {
 	c := newCampaign(t)
-	c.whole = true
 	first := c.must(nil, "t0_c1", "t0_c2")
 	dir := c.cfg.SaveDir
 	partial := func(name string, files ...string) {
@@ -241,9 +236,6 @@ func TestResumeWithBadBook(t *testing.T) {
 		return write(p, strings.Replace(string(b), `"plan": {`, `"plan": 7, "x": {`, 1))
 	}, "output_length_tokens: was not set, is 4096")
 	f(func(p string, b []byte) error { return os.Remove(p) }, "sweep.json does not say what its run", "t0_c1", "t0_c2")
-	f(func(p string, b []byte) error {
-		return os.Remove(filepath.Join(filepath.Dir(p), "t0_c2", "timing.json"))
-	}, "t0_c2", "it has no timing.json; move the folder away to run the point again")
 	f(func(p string, b []byte) error {
 		dir := filepath.Dir(p)
 		return errors.Join(os.Rename(filepath.Join(dir, "t0_c2"), filepath.Join(dir, "x")), os.Rename(filepath.Join(dir, "t0_c1"), filepath.Join(dir, "t0_c2")))

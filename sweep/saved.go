@@ -79,24 +79,33 @@ func (b savedBook) row(point, run string) (bookRow, bool) {
 
 // readPointFolder makes the row of a complete point from its folder: a sweep that
 // was killed between the point's end and its row left none.
-func readPointFolder(dir, name string) (bookRow, error) {
+//
+// A file that is not whole is a damage; files are those that the records make.
+func readPointFolder(dir, name string) (row bookRow, files map[string][]byte, err error) {
 	f, err := os.Open(filepath.Join(dir, name, collector.FileRecords))
 	if err != nil {
-		return bookRow{}, err
+		return row, nil, damaged(collector.FileRecords, err)
 	}
 	defer f.Close()
 	points, bad, err := collector.ReadPoints(f)
-	if err == nil && (len(points) != 1 || len(bad) > 0) {
-		err = fmt.Errorf("%s describes %d points and has %d bad lines, want 1 and none", collector.FileRecords, len(points), len(bad))
+	switch {
+	case err != nil:
+	case len(bad) > 0:
+		err = bad[0]
+	case len(points) != 1:
+		err = fmt.Errorf("it describes %d points, want 1", len(points))
 	}
 	if err != nil {
-		return bookRow{}, err
+		return row, nil, damaged(collector.FileRecords, err)
+	}
+	if err := checkJSON(filepath.Join(dir, name)); err != nil {
+		return row, nil, err
 	}
 	if points[0].AIPerf, err = ReadAIPerf(filepath.Join(dir, name)); err != nil {
-		return bookRow{}, err
+		return row, nil, damaged(aiperfFolder, err)
 	}
-	_, summary, err := points[0].Files()
-	return bookRow{Run: points[0].Run.ID, State: stateComplete, Folder: name, Summary: summary}, err
+	files, summary, err := points[0].Files()
+	return bookRow{Run: points[0].Run.ID, State: stateComplete, Folder: name, Summary: summary}, files, damaged(collector.FileRecords, err)
 }
 
 // runOfFolder reads which run measured the point of a folder, and that the folder
@@ -105,7 +114,7 @@ func runOfFolder(dir, name string) (collector.Run, error) {
 	missing := func(files ...string) error {
 		for _, file := range files {
 			if !exists(filepath.Join(dir, name, file)) {
-				return fmt.Errorf("it has no %s", file)
+				return damage{file, errors.New("it is missing")}
 			}
 		}
 		return nil
@@ -115,14 +124,17 @@ func runOfFolder(dir, name string) (collector.Run, error) {
 	}
 	f, err := os.Open(filepath.Join(dir, name, collector.FileRecords))
 	if err != nil {
-		return collector.Run{}, err
+		return collector.Run{}, damaged(collector.FileRecords, err)
 	}
 	defer f.Close()
 	run, err := collector.ReadRun(f)
-	if err == nil && run.Point != name {
-		err = fmt.Errorf("its %s is of point %q", collector.FileRecords, run.Point)
+	if err != nil {
+		return run, damaged(collector.FileRecords, err)
 	}
-	if err == nil && !run.Baseline {
+	if run.Point != name {
+		return run, fmt.Errorf("its %s is of point %q", collector.FileRecords, run.Point)
+	}
+	if !run.Baseline {
 		err = missing(collector.FileAcceptance)
 	}
 	return run, err

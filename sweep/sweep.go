@@ -80,7 +80,12 @@ type interrupted struct{ cause error }
 
 // Error implements error.
 func (e interrupted) Error() string {
-	return "interrupted: complete points are kept; to go on, run the same command with --resume"
+	text := "interrupted: complete points are kept; to go on, run the same command with --resume"
+	var aside keptAside
+	if errors.As(e.cause, &aside) {
+		text += fmt.Sprintf("; the records of %s, which was running, are in %s", aside.point, aside.dir)
+	}
+	return text
 }
 
 // Unwrap gives the cause to errors.Is.
@@ -123,6 +128,9 @@ func (s *Sweep) takeStock(result *Result) (kept, error) {
 		return k, fmt.Errorf("%w:\n%w", ErrUsage, err)
 	}
 	removeTrials(s.Plan.Config.SaveDir)
+	for _, w := range k.warnings {
+		s.warn(w)
+	}
 	result.NotRun = nil
 	var names []string
 	for _, point := range s.Plan.Points {
@@ -131,6 +139,9 @@ func (s *Sweep) takeStock(result *Result) (kept, error) {
 			names = append(names, point.Name)
 		} else {
 			result.NotRun = append(result.NotRun, point.Name)
+		}
+		if why := k.damaged[point.Name]; why != "" {
+			s.warn(fmt.Sprintf("point %s is not kept, it is set aside and runs again: its files are damaged: %s", point.Name, why))
 		}
 	}
 	if len(names) > 0 {
@@ -188,7 +199,7 @@ func (s *Sweep) runPoints(ctx context.Context, result *Result, k kept, todo []Pl
 			}
 		}
 		if s.Plan.Config.Resume {
-			if err := setAside(s.Plan.Config.SaveDir, point.Name); err != nil {
+			if err := setAside(s.Plan.Config.SaveDir, point.Name, k.damaged[point.Name]); err != nil {
 				return err
 			}
 		}
