@@ -10,21 +10,29 @@ import (
 	"spectap/sweep"
 )
 
+// speculativeOptions are those that name no family of speculativeFamilies: vLLM's of
+// all versions, llama.cpp's.
+var speculativeOptions = []string{
+	"-sc", "spec", "num-speculative-tokens", "disable-logprobs-during-spec-decoding", // vLLM
+	"draft", "lookup-cache-static", "lookup-cache-dynamic", "-lcs", "-lcd", // llama.cpp
+	"-md", "-cd", "-td", "-tbd", "-ngld", "-devd", "-otd", "-ctkd", "-ctvd", "-hfd", "-hfrd", "-cmoed", "-ncmoed",
+}
+
+// speculativeFamilies are beginnings of names that only speculation has: vLLM's,
+// SGLang's, llama.cpp's and the simulated engine's. TensorRT-LLM's are in its YAML file.
+var speculativeFamilies = []string{"speculative-", "spec-", "draft-", "ngram-prompt-lookup-", "typical-acceptance-sampler-"}
+
 // isSpeculative tells whether an option makes a server speculate, or report how
-// that went: vLLM's of all versions, SGLang's, llama.cpp's. One of the words of its
-// name says so, or it is one of the few that do not.
+// that went. One that turns it off does not (--no_spec): it has to stay.
 func (o option) isSpeculative() bool {
-	if slices.Contains([]string{"-sc", "-md", "spec"}, o.name) || strings.HasPrefix(o.name, "specul") {
-		return true // argparse takes beginnings
-	}
-	if strings.HasPrefix(o.name, "ngram-prompt-lookup") || strings.HasPrefix(o.name, "typical-acceptance-sampler") {
+	if slices.Contains(speculativeOptions, o.name) || strings.HasPrefix(o.name, "specul") { // argparse takes beginnings
 		return true
 	}
 	if o.is(strings.TrimPrefix(statisticsFlag, "--")) {
 		return true
 	}
-	words := strings.Split(o.name, "-")
-	return slices.ContainsFunc(words, func(w string) bool { return w == "speculative" || w == "spec" || w == "draft" })
+	begins := func(family string) bool { return strings.HasPrefix(o.name, family) }
+	return slices.ContainsFunc(speculativeFamilies, begins) || strings.HasSuffix(o.name, "-draft") && !strings.HasPrefix(o.name, "no-") // llama.cpp's --ctx-size-draft
 }
 
 // withoutSpeculation returns a server's command line without its speculative

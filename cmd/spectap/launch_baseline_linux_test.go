@@ -34,6 +34,10 @@ func TestWithoutSpeculation(t *testing.T) {
 	// SGLang, llama.cpp
 	f("--model-path M --speculative-algorithm EAGLE3 --speculative-draft-model-path /d --speculative-num-steps 3 --speculative-eagle-topk 1 --tp 2", "--model-path M --tp 2")
 	f("-m M.gguf --model-draft d.gguf --draft-max 16 -md d.gguf --ctx-size-draft 4096 -ngl 99", "-m M.gguf -ngl 99")
+	f("-m M.gguf --spec-type ngram-simple --draft 16 --n-gpu-layers-draft 99 -ngld 99 -cd 4096 -devd none --lookup-cache-static l.bin -c 8192", "-m M.gguf -c 8192")
+	// What turns speculation off stays, and so does what only sounds like it.
+	f("--port 8000 --no_spec --draft_length 3 --drop_blocks 0.3", "--port 8000 --no_spec --drop_blocks 0.3")
+	f("M --no-spec --no-speculative-decoding --disable-speculative --without-draft-model --disable-spec-decode --enable-draft-logprobs", "M --no-spec --no-speculative-decoding --disable-speculative --without-draft-model --disable-spec-decode --enable-draft-logprobs")
 	for _, all := range []string{"M --specialize-active-lora --prompt-tokens-details --tokenizer spec --special x", "M", "", "--model draft --served-model-name speculative -- x"} {
 		f(all, all)
 	}
