@@ -20,7 +20,7 @@ type kept struct {
 	rows map[string]bookRow // of the plan's points that are complete, by name, as their records have it; nil without Resume
 
 	damaged  map[string]string // points that have a folder that is not whole, and why
-	warnings []string          // where sweep.json says otherwise than the records
+	warnings map[string]string // where sweep.json says otherwise of a point than its records
 	examined map[string]examined
 }
 
@@ -32,59 +32,67 @@ func (p *Plan) findKept() (kept, error) {
 	if err != nil {
 		return kept{}, fmt.Errorf("cannot resume: %w; it says what the complete points were measured with: put it in order, or choose another --save_dir", err)
 	}
-	k := kept{book: book, rows: map[string]bookRow{}, damaged: map[string]string{}, examined: p.kept.examined}
+	k := kept{book: book, rows: map[string]bookRow{}, damaged: map[string]string{}, warnings: map[string]string{}, examined: p.kept.examined}
 	if k.examined == nil {
 		k.examined = map[string]examined{}
 	}
-	var errs []error
-	for _, point := range p.Points {
-		if !exists(filepath.Join(dir, point.Name)) {
-			continue
-		}
-		row, warning, err := k.find(p.Config, point)
-		var d damage
-		if errors.As(err, &d) {
-			k.damaged[point.Name] = d.Error()
-			continue
-		}
-		if err != nil {
-			errs = append(errs, fmt.Errorf("cannot resume with point folder %q: %w", filepath.Join(dir, point.Name), err))
-			continue
-		}
-		k.rows[point.Name] = row
-		if warning != "" {
-			k.warnings = append(k.warnings, warning)
-		}
-	}
+	err = k.each(p, k.identify)
 	// Which engine is asked and which version drives it is not known yet.
-	errs = append(errs, k.differs(p, func(run bookRun) []difference {
+	err = errors.Join(err, k.differs(p, func(run bookRun) []difference {
 		return planDifferences(run.Plan, p.bookPlan(), "driver", "cache_salt")
 	}))
-	return k, errors.Join(errs...)
+	if err != nil { // told before the records are read, which takes longer
+		return k, err
+	}
+	return k, k.each(p, k.find)
+}
+
+// each makes the rows of the points that have a folder. What is damaged has none.
+func (k kept) each(p *Plan, rowOf func(Config, PlannedPoint) (bookRow, error)) error {
+	var errs []error
+	for _, point := range p.Points {
+		dir := filepath.Join(p.Config.SaveDir, point.Name)
+		if !exists(dir) || k.damaged[point.Name] != "" {
+			continue
+		}
+		row, err := rowOf(p.Config, point)
+		delete(k.rows, point.Name)
+		var d damage
+		switch {
+		case errors.As(err, &d):
+			k.damaged[point.Name] = d.Error()
+		case err != nil:
+			errs = append(errs, fmt.Errorf("cannot resume with point folder %q: %w; move the folder away to run the point again", dir, err))
+		default:
+			k.rows[point.Name] = row
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// identify makes the row of a complete point as far as it says which run measured it.
+func (k kept) identify(cfg Config, point PlannedPoint) (bookRow, error) {
+	run, err := runOfFolder(cfg.SaveDir, point.Name)
+	if _, ok := k.book.described(run.ID); err == nil && !ok {
+		err = fmt.Errorf("%s does not say what its run %q was measured with; leave the point out or choose another --save_dir", collector.FileBook, run.ID)
+	}
+	return bookRow{Run: run.ID}, err
 }
 
 // find makes the row of a complete point of its records. The book adds the warnings
 // of the time when it ran, and is told where it says otherwise.
-func (k kept) find(cfg Config, point PlannedPoint) (row bookRow, warning string, err error) {
-	const move = "%w; move the folder away to run the point again"
-	dir := cfg.SaveDir
-	run, err := runOfFolder(dir, point.Name)
+func (k kept) find(cfg Config, point PlannedPoint) (bookRow, error) {
+	row, files, err := k.examine(cfg.SaveDir, point.Name)
 	if err != nil {
-		return row, "", fmt.Errorf(move, err)
+		return row, err
 	}
-	described, ok := k.book.described(run.ID)
-	if !ok {
-		return row, "", fmt.Errorf("%s does not say what its run %q was measured with; leave the point out, move its folder away, or choose another --save_dir", collector.FileBook, run.ID)
+	if described, _ := k.book.described(row.Run); described.Version == cfg.Version { // another one may compute otherwise
+		if err := checkFigures(filepath.Join(cfg.SaveDir, point.Name), files); err != nil {
+			return row, err
+		}
 	}
-	row, files, err := k.examine(dir, point.Name)
-	if err == nil && described.Version == cfg.Version { // another one may compute otherwise
-		err = checkFigures(filepath.Join(dir, point.Name), files)
-	}
-	if err != nil {
-		return row, "", fmt.Errorf(move, err)
-	}
-	if was, ok := k.book.row(point.Name, run.ID); ok {
-		warning = rowsWarning(was, row)
+	if was, ok := k.book.row(point.Name, row.Run); ok {
+		k.warnings[point.Name] = rowsWarning(was, row)
 		row.Warnings = slices.Clone(row.Warnings)
 		for _, w := range was.Warnings {
 			if !slices.Contains(row.Warnings, w) {
@@ -92,7 +100,7 @@ func (k kept) find(cfg Config, point PlannedPoint) (row bookRow, warning string,
 			}
 		}
 	}
-	return row, warning, nil
+	return row, nil
 }
 
 // differs says in what the complete points were measured otherwise, by run.

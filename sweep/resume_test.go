@@ -112,7 +112,7 @@ func TestResume(t *testing.T) {
 // Failed and missing points run, complete ones are kept, and what failed is set aside.
 func TestResumeAfterFailure(t *testing.T) {
 	c := newCampaign(t)
-	c.cfg.Concurrency = []string{"1", "2", "4"}
+	c.cfg.Concurrency, c.cfg.MTBench = []string{"1", "2", "4"}, questions(t, 1)
 	c.s.script = func(q sent) answer {
 		if q.labels["spectap.point"] == "t0_c2" && q.labels["spectap.turn"] == "1" {
 			return answer{status: http.StatusInternalServerError}
@@ -215,6 +215,7 @@ func TestResumeWithBadBook(t *testing.T) {
 	f := func(change func(path string, text []byte) error, words ...string) {
 		t.Helper()
 		c := newCampaign(t)
+		c.cfg.MTBench = questions(t, 1)
 		c.must(nil, "t0_c1", "t0_c2")
 		path := filepath.Join(c.cfg.SaveDir, collector.FileBook)
 		text, err := os.ReadFile(path)
@@ -346,6 +347,7 @@ func TestResumeComparesTheServer(t *testing.T) {
 	f := func(change func(*campaign), words ...string) {
 		t.Helper()
 		c := newCampaign(t)
+		c.cfg.MTBench = questions(t, 1) // of which no interval is made, which takes time
 		c.s.cache = `block_size="16",kv_cache_size_tokens="46592",num_gpu_blocks="2912"`
 		c.cfg.ServerCommand = []string{"vllm", "serve", "m", "--port", strings.TrimPrefix(c.s.server.URL, "http://127.0.0.1:")}
 		c.must(nil, "t0_c1", "t0_c2")

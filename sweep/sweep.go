@@ -128,9 +128,6 @@ func (s *Sweep) takeStock(result *Result) (kept, error) {
 		return k, fmt.Errorf("%w:\n%w", ErrUsage, err)
 	}
 	removeTrials(s.Plan.Config.SaveDir)
-	for _, w := range k.warnings {
-		s.warn(w)
-	}
 	result.NotRun = nil
 	var names []string
 	for _, point := range s.Plan.Points {
@@ -139,6 +136,9 @@ func (s *Sweep) takeStock(result *Result) (kept, error) {
 			names = append(names, point.Name)
 		} else {
 			result.NotRun = append(result.NotRun, point.Name)
+		}
+		if warning := k.warnings[point.Name]; warning != "" {
+			s.warn(warning)
 		}
 		if why := k.damaged[point.Name]; why != "" {
 			s.warn(fmt.Sprintf("point %s is not kept, it is set aside and runs again: its files are damaged: %s", point.Name, why))

@@ -86,8 +86,12 @@ func TestInterruptedSweepGoesOn(t *testing.T) {
 	}
 	left, _ := filepath.Glob(filepath.Join(dir, "*"))
 	hidden, _ := filepath.Glob(filepath.Join(dir, ".*"))
-	if len(left) != 4 || len(hidden) != 0 {
-		t.Errorf("got %v and %v, want sweep.json, summary.csv, report.html and t0_c1", left, hidden)
+	if len(left) != 5 || len(hidden) != 0 {
+		t.Errorf("got %v and %v, want sweep.json, summary.csv, report.html, set_aside and t0_c1", left, hidden)
+	}
+	aside := filepath.Join(dir, "set_aside", "t0_c2.1")
+	if kept, err := os.ReadFile(filepath.Join(aside, "records.jsonl")); err != nil || strings.Count(string(kept), "\n") < 2 || !strings.Contains(errs.String(), "the records of t0_c2, which was running, are in "+aside) {
+		t.Errorf("got records %s (%v), want those of the point that was interrupted, and where they are:\n%s", kept, err, &errs)
 	}
 	_, stderr := mustSpectap(t, 2, append(slices.Clone(args), "1", "2", "4")...)
 	if !strings.Contains(stderr, "the point is complete; leave this point out, or choose another --save_dir") {
