@@ -1,7 +1,6 @@
 package collector
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -16,7 +15,7 @@ const (
 	SLOMet       = "met"             // the share is at least the asked one, with 95 % confidence
 	SLOMissed    = "missed"          // it is less, with 95 % confidence
 	SLONotShown  = "cannot be shown" // n is too small to tell
-	SLONotJudged = "not judged"      // answers did not stream
+	SLONotJudged = "not judged"      // answers did not stream, or the server may not keep up with the rate at which the share is enough
 )
 
 // Goodput says how many requests kept all limits of an SLO. Requests are not
@@ -42,7 +41,9 @@ func (p Point) goodput(s selection) *Goodput {
 	if p.Run.SLO == nil {
 		return nil
 	}
-	return pooledGoodput([]runGoodput{p.runGoodput(s)})
+	g := pooledGoodput([]runGoodput{p.runGoodput(s)})
+	g.doubt(p.Run.requestRate(), p.openLoop(s))
+	return g
 }
 
 // runGoodput is what one run gives to the Goodput of all.
@@ -199,139 +200,23 @@ func (g *Goodput) judge(bound estimate.Interval, unknown int) {
 	}
 }
 
+// doubt takes back that a request rate meets the SLO where it is not known that the
+// server keeps up with it: a queue that grows breaks the limits later than the
+// arrivals lasted.
+func (g *Goodput) doubt(rate float64, o *OpenLoop) {
+	if g.Verdict != SLOMet || rate == 0 || o != nil && o.KeepsUp == KeepsUpYes {
+		return
+	}
+	why := "nothing tells whether the server keeps up with it"
+	switch {
+	case o == nil:
+	case o.KeepsUp == KeepsUpNo:
+		why = fmt.Sprintf("the server does not keep up with it, so that nothing holds for longer than the %.3g s of arrivals", o.Window)
+	default:
+		why = fmt.Sprintf("%.3g s of arrivals are too short to tell whether the server keeps up with it", o.Window)
+	}
+	g.Verdict, g.Reason = SLONotJudged, why+"; "+g.Reason
+}
+
 // percent is a share for a sentence, rounded down: it never promises more than is shown.
 func percent(share float64) string { return fmt.Sprintf("%.1f %%", math.Floor(share*1000+1e-9)/10) }
-
-// SLOAnswer is the largest load that was measured at which an SLO was met, at one
-// temperature.
-type SLOAnswer struct {
-	Temperature float64 `json:"temperature"`
-	Point       string  `json:"point"`       // "": none
-	Concurrency int     `json:"concurrency"` // of that point, 0 where there is none
-	RequestRate float64 `json:"request_rate,omitempty"`
-	Sentence    string  `json:"sentence"`
-}
-
-// SLOAnswers reads the rows of a sweep, one answer for each temperature and SLO in
-// the order in which they appear. Rows without a Goodput are not looked at; the runs
-// that repeats took together are judged together.
-func SLOAnswers(rows []Summary, repeats []Repeats) []SLOAnswer {
-	rows = pooledRows(rows, repeats)
-	var answers []SLOAnswer
-	type group struct {
-		temperature float64
-		slo         SLO
-	}
-	var order []group
-	groups := map[group][]Summary{}
-	for _, r := range rows {
-		if r.Goodput == nil {
-			continue
-		}
-		g := group{r.Temperature, r.Goodput.SLO}
-		if groups[g] == nil {
-			order = append(order, g)
-		}
-		groups[g] = append(groups[g], r)
-	}
-	for _, g := range order {
-		answers = append(answers, sloAnswer(g.temperature, groups[g]))
-	}
-	return answers
-}
-
-// pooledRows has one row of the runs that were taken together, in the place of the
-// first of them.
-func pooledRows(rows []Summary, repeats []Repeats) []Summary {
-	var list []Summary
-	placed := map[string]bool{}
-	for _, s := range rows {
-		i := slices.IndexFunc(repeats, func(r Repeats) bool { return r.Goodput != nil && slices.Contains(r.Runs, s.Point) })
-		switch {
-		case i < 0:
-			list = append(list, s)
-		case !placed[repeats[i].Point]:
-			placed[repeats[i].Point] = true
-			s.Point, s.Goodput, s.OpenLoop = repeats[i].Point, repeats[i].Goodput, repeats[i].OpenLoop
-			list = append(list, s)
-		}
-	}
-	return list
-}
-
-// sloAnswer finds the largest load that met the SLO. A lighter one that did not is named.
-func sloAnswer(temperature float64, rows []Summary) SLOAnswer {
-	slices.SortStableFunc(rows, func(a, b Summary) int { return cmp.Compare(a.load(), b.load()) })
-	rows = oneALoad(rows)
-	answer := SLOAnswer{Temperature: temperature}
-	slo := rows[0].Goodput.SLO
-	best := -1
-	for i, r := range rows {
-		if r.Goodput.Verdict == SLOMet {
-			best = i
-		}
-	}
-	asked := fmt.Sprintf("temperature %v, %s for %s of the requests", temperature, slo, percent(slo.Share))
-	if best < 0 {
-		verdict := "met at no load that was measured"
-		if slices.ContainsFunc(rows, func(r Summary) bool { return r.Goodput.Verdict == SLONotShown }) {
-			verdict = "not shown to be met at any load that was measured"
-		}
-		answer.Sentence = fmt.Sprintf("%s: %s; %s: %s", asked, verdict, rows[0].loadName(), rows[0].Goodput.Reason)
-		return answer
-	}
-	r := rows[best]
-	answer.Point, answer.Concurrency, answer.RequestRate = r.Point, r.Concurrency, r.RequestRate
-	answer.Sentence = fmt.Sprintf("%s: %s is the largest measured that meets it%s; %s", asked, r.loadName(), r.reservation(), r.Goodput.Reason)
-	if best+1 < len(rows) {
-		next := rows[best+1]
-		answer.Sentence += fmt.Sprintf("; %s: %s", next.loadName(), next.Goodput.Reason)
-	}
-	for _, lighter := range rows[:best] {
-		if lighter.Goodput.Verdict != SLOMet {
-			answer.Sentence += fmt.Sprintf("; the lighter %s: %s", lighter.loadName(), lighter.Goodput.Reason)
-		}
-	}
-	return answer
-}
-
-// reservation is what an SLO that is met at a request rate leaves open: a queue that
-// grows breaks it later than the arrivals lasted.
-func (s Summary) reservation() string {
-	if s.OpenLoop == nil {
-		return ""
-	}
-	switch s.OpenLoop.KeepsUp {
-	case KeepsUpUnknown:
-		return fmt.Sprintf(", of the %.3g s that were asked: too short to tell whether the server keeps up", s.OpenLoop.Window)
-	case KeepsUpNo:
-		return fmt.Sprintf(", of the %.3g s that were asked: the server does not keep up, so that a longer time would not", s.OpenLoop.Window)
-	}
-	return ""
-}
-
-// oneALoad keeps one row of each load: a run that did not meet the SLO, where there
-// is one, else one that met it with a reservation.
-func oneALoad(rows []Summary) []Summary {
-	var kept []Summary
-	for _, r := range rows {
-		if n := len(kept); n > 0 && kept[n-1].load() == r.load() {
-			if r.Goodput.Verdict != SLOMet || kept[n-1].Goodput.Verdict == SLOMet && r.reservation() != "" {
-				kept[n-1] = r
-			}
-			continue
-		}
-		kept = append(kept, r)
-	}
-	return kept
-}
-
-// load orders the points of one temperature.
-func (s Summary) load() float64 { return float64(s.Concurrency) + s.RequestRate }
-
-func (s Summary) loadName() string {
-	if s.RequestRate > 0 {
-		return fmt.Sprintf("rate %v/s", s.RequestRate)
-	}
-	return fmt.Sprintf("concurrency %d", s.Concurrency)
-}

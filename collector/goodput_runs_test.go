@@ -92,9 +92,8 @@ func TestGoodputOfRunsLeavesOut(t *testing.T) {
 	}
 }
 
-// If any run's server does not keep up, or that cannot be told, all are met with
-// that reservation.
-func TestReservationOfRuns(t *testing.T) {
+// If any run's server does not keep up, or that cannot be told, all are not judged.
+func TestRunsOfARate(t *testing.T) {
 	f := func(want string, keepsUp ...string) {
 		t.Helper()
 		rows, runs := runsOf(t, 100, 0, 0, 0)
@@ -104,11 +103,11 @@ func TestReservationOfRuns(t *testing.T) {
 			rows[i].OpenLoop = runs[i].openLoop
 		}
 		got := SLOAnswers(rows, []Repeats{PoolRuns(runs)})
-		if len(got) != 1 || !strings.Contains(got[0].Sentence, "rate 20/s is the largest measured that meets it"+want) {
+		if len(got) != 1 || !strings.Contains(got[0].Sentence, "rate 20/s "+want) {
 			t.Errorf("%v: got %+v, want %q", keepsUp, got, want)
 		}
 	}
-	f("; n = 600", KeepsUpYes, KeepsUpYes, KeepsUpYes)
-	f(", of the 2 s that were asked: too short to tell whether the server keeps up; n = 600", KeepsUpYes, KeepsUpUnknown, KeepsUpYes)
-	f(", of the 1 s that were asked: the server does not keep up, so that a longer time would not; n = 600", KeepsUpNo, KeepsUpUnknown, KeepsUpYes)
+	f("is the largest measured that meets it and that the server keeps up with; n = 600", KeepsUpYes, KeepsUpYes, KeepsUpYes)
+	f("not judged: 2 s of arrivals are too short to tell whether the server keeps up with it; n = 600", KeepsUpYes, KeepsUpUnknown, KeepsUpYes)
+	f("not judged: the server does not keep up with it, so that nothing holds for longer than the 1 s of arrivals; n = 600", KeepsUpNo, KeepsUpUnknown, KeepsUpYes)
 }

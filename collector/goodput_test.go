@@ -2,7 +2,9 @@ package collector
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -148,11 +150,11 @@ func TestSLOAnswers(t *testing.T) {
 		row(0, 4, SLONotShown), row(0, 2, SLONotShown), row(2, 4, SLOMissed), row(2, 8, SLOMissed),
 	}, nil)
 	want := []SLOAnswer{
-		{1, "p", 8, 0, "temperature 1, ttft=200ms for 95.0 % of the requests: concurrency 8 is the largest measured that meets it; met because; concurrency 16: cannot be shown because; the lighter concurrency 1: cannot be shown because"},
-		{0, "", 0, 0, "temperature 0, ttft=200ms for 95.0 % of the requests: not shown to be met at any load that was measured; concurrency 2: cannot be shown because"},
-		{2, "", 0, 0, "temperature 2, ttft=200ms for 95.0 % of the requests: met at no load that was measured; concurrency 4: missed because"},
+		{Temperature: 1, Point: "p", Concurrency: 8, Sentence: "temperature 1, ttft=200ms for 95.0 % of the requests: concurrency 8 is the largest measured that meets it; met because; concurrency 16: cannot be shown because; the lighter concurrency 1: cannot be shown because"},
+		{Temperature: 0, Point: "", Concurrency: 0, Sentence: "temperature 0, ttft=200ms for 95.0 % of the requests: not shown to be met at any load that was measured; concurrency 2: cannot be shown because"},
+		{Temperature: 2, Point: "", Concurrency: 0, Sentence: "temperature 2, ttft=200ms for 95.0 % of the requests: met at no load that was measured; concurrency 4: missed because"},
 	}
-	if !slices.Equal(got, want) {
+	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got\n%+v\nwant\n%+v", got, want)
 	}
 }
@@ -173,32 +175,71 @@ func TestGoodputFromIntendedTime(t *testing.T) {
 	if g := p.goodput(p.selected()); g.Requests != 60 || g.Within != 58 || g.Over[LimitTTFT] != 2 {
 		t.Errorf("got %+v, want two over: one by the schedule, one by the turn before it", g)
 	}
-	rows := SLOAnswers([]Summary{{Point: "t0_q20", RequestRate: 20, Goodput: &Goodput{Verdict: SLOMet, Reason: "r"}}, {Point: "t0_q3", RequestRate: 3, Goodput: &Goodput{Verdict: SLOMet, Reason: "r"}}}, nil)
+	row := func(point string, rate float64) Summary {
+		return Summary{Point: point, RequestRate: rate, Goodput: &Goodput{Verdict: SLOMet, Reason: "r"}, OpenLoop: &OpenLoop{KeepsUp: KeepsUpYes}}
+	}
+	rows := SLOAnswers([]Summary{row("t0_q20", 20), row("t0_q3", 3)}, nil)
 	if len(rows) != 1 || rows[0].Point != "t0_q20" || rows[0].RequestRate != 20 || !strings.Contains(rows[0].Sentence, "rate 20/s is the largest") {
 		t.Errorf("got %+v", rows)
 	}
 }
 
-// An SLO that is met at a rate whose arrivals tell nothing of a queue is met with that
-// reservation, in the same part of the sentence; so it is of one run of several.
-func TestSLOAnswersOfShortArrivals(t *testing.T) {
-	row := func(verdict, keepsUp string) Summary {
-		return Summary{Point: "t0_q20", RequestRate: 20, Goodput: &Goodput{Verdict: verdict, Reason: "r"}, OpenLoop: &OpenLoop{Window: 1.5, KeepsUp: keepsUp}}
+// The rate that is named is the largest that is met and that the server keeps up
+// with; those above it that are within all the same are not judged, and said to be.
+func TestSLOAnswersOfRates(t *testing.T) {
+	row := func(rate float64, verdict, keepsUp string) Summary {
+		return Summary{Point: fmt.Sprintf("t0_q%v", rate), RequestRate: rate, Goodput: &Goodput{Verdict: verdict, Reason: "r"}, OpenLoop: &OpenLoop{Window: 1.5, KeepsUp: keepsUp}}
 	}
-	f := func(want string, rows ...Summary) {
+	f := func(point, want string, rows ...Summary) {
 		t.Helper()
 		got := SLOAnswers(rows, nil)
-		if len(got) != 1 || !strings.Contains(got[0].Sentence, want) {
+		if len(got) != 1 || got[0].Point != point || !strings.HasSuffix(got[0].Sentence, " of the requests: "+want) || got[0].RequestRate > 0 != (point != "") {
 			t.Errorf("got %+v, want %q", got, want)
 		}
+		if said := strings.Count(want, "not judged"); len(got[0].NotJudged) != said {
+			t.Errorf("got %+v, want %d that were not judged", got[0].NotJudged, said)
+		}
 	}
-	const short = "rate 20/s is the largest measured that meets it, of the 1.5 s that were asked: too short to tell whether the server keeps up; r"
-	f("rate 20/s is the largest measured that meets it; r", row(SLOMet, KeepsUpYes))
-	f(short, row(SLOMet, KeepsUpUnknown))
-	f(short, row(SLOMet, KeepsUpYes), row(SLOMet, KeepsUpUnknown))
-	f(short, row(SLOMet, KeepsUpUnknown), row(SLOMet, KeepsUpYes))
-	f("the server does not keep up, so that a longer time would not; r", row(SLOMet, KeepsUpNo))
-	f("met at no load that was measured", row(SLOMissed, KeepsUpYes), row(SLOMet, KeepsUpUnknown))
+	const none = "none of the measured loads can be named that meets it; "
+	const short = " not judged: 1.5 s of arrivals are too short to tell whether the server keeps up with it; r"
+	const queue = " not judged: the server does not keep up with it, so that nothing holds for longer than the 1.5 s of arrivals; r"
+	f("t0_q20", "rate 20/s is the largest measured that meets it and that the server keeps up with; r", row(20, SLOMet, KeepsUpYes))
+	f("", none+"rate 20/s"+short, row(20, SLOMet, KeepsUpUnknown))
+	f("", none+"rate 20/s"+queue, row(20, SLOMet, KeepsUpNo))
+	f("", none+"rate 20/s"+short, row(20, SLOMet, KeepsUpYes), row(20, SLOMet, KeepsUpUnknown))
+	f("", none+"rate 20/s"+short, row(20, SLOMet, KeepsUpUnknown), row(20, SLOMet, KeepsUpYes))
+	f("t0_q5", "rate 5/s is the largest measured that meets it and that the server keeps up with; r; rate 20/s"+short+"; rate 40/s"+queue,
+		row(5, SLOMet, KeepsUpYes), row(40, SLOMet, KeepsUpNo), row(20, SLOMet, KeepsUpUnknown))
+	f("t0_q5", "rate 5/s is the largest measured that meets it and that the server keeps up with; r; rate 20/s: r; rate 40/s"+queue,
+		row(5, SLOMet, KeepsUpYes), row(40, SLOMet, KeepsUpNo), row(20, SLOMissed, KeepsUpNo))
+	f("", none+"rate 5/s: r; rate 40/s"+queue, row(5, SLOMissed, KeepsUpYes), row(40, SLOMet, KeepsUpNo))
+	f("", "met at no load that was measured; rate 20/s: r", row(20, SLOMissed, KeepsUpYes), row(20, SLOMet, KeepsUpUnknown))
+}
+
+// The verdict of a point says the same, in performance.json too.
+func TestGoodputOfAQueue(t *testing.T) {
+	p := openPoint(400, 20, constantly(0), func(i int) time.Duration { return time.Duration(i) * 20 * time.Millisecond })
+	p.Run.SLO = &SLO{E2E: 60, Share: 0.5}
+	files, row, err := p.Files()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if g := row.Goodput; g.Within != 800 || g.Verdict != SLONotJudged || !strings.HasPrefix(g.Reason, "the server does not keep up with it, so that nothing holds for longer than the 20 s of arrivals; n = 800 requests") {
+		t.Errorf("got %+v", g)
+	}
+	if !strings.Contains(string(files[FilePerformance]), `"verdict": "not judged"`) {
+		t.Errorf("got %s", files[FilePerformance])
+	}
+	p.Run.Schedule.Rate = 5 // its moments stay: only the length of the arrivals is another
+	for i := range p.Run.Schedule.Offsets {
+		p.Run.Schedule.Offsets[i] = time.Duration(i) * 200 * time.Millisecond
+		p.Records[2*i].Start = p.Run.Schedule.Start.Add(p.Run.Schedule.Offsets[i])
+		p.Records[2*i].Done, p.Records[2*i].Chunks = At(time.Second), p.Records[2*i+1].Chunks
+		p.Records[2*i+1].Start = p.Records[2*i].Start.Add(time.Second)
+	}
+	if g := p.goodput(p.selected()); g.Verdict != SLOMet {
+		t.Errorf("got %+v of a server that keeps up", g)
+	}
 }
 
 // The SLO is in the first line of the records, and a collection judges by it.

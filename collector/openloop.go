@@ -16,11 +16,12 @@ type OpenLoop struct {
 	Seed     int64   `json:"arrivals_seed"`
 	Window   float64 `json:"arrivals_s"` // the time in which the conversations were to begin
 
-	Begun       float64 `json:"begun_conversations_per_second"`    // from the first to the last that began
-	Finished    float64 `json:"finished_conversations_per_second"` // in the second half of arrivals_s
-	InFlightMid int     `json:"in_flight_at_half"`                 // conversations at the half of arrivals_s
-	InFlightEnd int     `json:"in_flight_at_end"`                  // at the end of it
-	KeepsUp     string  `json:"server_keeps_up"`                   // one of the KeepsUp constants
+	Begun       *float64 `json:"begun_conversations_per_second"`        // in the second half of arrivals_s; null where NoRates says why
+	Finished    *float64 `json:"finished_conversations_per_second"`     // in the same time
+	NoRates     string   `json:"no_conversations_per_second,omitempty"` // why neither is known
+	InFlightMid int      `json:"in_flight_at_half"`                     // conversations at the half of arrivals_s
+	InFlightEnd int      `json:"in_flight_at_end"`                      // at the end of it
+	KeepsUp     string   `json:"server_keeps_up"`                       // one of the KeepsUp constants
 
 	ScheduleError Lateness `json:"schedule_error_s"` // when a conversation began less when it was to begin
 	Saturated     bool     `json:"client_saturated"` // schedule_error_s is above what its latencies can be believed with
@@ -105,9 +106,7 @@ func (p Point) openLoop(s selection) *OpenLoop {
 	slices.Sort(late)
 	o.ScheduleError = Lateness{P50: Quantile(late, 0.5), P99: Quantile(late, 0.99), Max: late[len(late)-1]}
 	o.Saturated = o.ScheduleError.P99 > lateLimit
-	if lasted := slices.Max(began) - slices.Min(began); lasted > 0 {
-		o.Begun = float64(len(began)-1) / lasted
-	}
+	o.count(began, ended)
 	o.judge(intended, ended)
 	return o
 }
@@ -123,6 +122,30 @@ func fromIntended(xs []float64) FromIntended {
 		f.P99 = &p99
 	}
 	return f
+}
+
+// rateLeast is how many conversations have to begin in the second half of the
+// arrivals for their number to be a rate.
+const rateLeast = 10
+
+// count tells how many conversations began and ended a second, of the moments at
+// which they did, in seconds from the schedule's start. Both are counted over the
+// second half of the arrivals: at their beginning none can end yet, and after it
+// none begins.
+func (o *OpenLoop) count(began, ended []float64) {
+	half := o.Window / 2
+	within := func(moments []float64) (n int) {
+		for _, at := range moments {
+			n += count(at >= half && at <= o.Window)
+		}
+		return n
+	}
+	n := within(began)
+	if n < rateLeast {
+		o.NoRates = fmt.Sprintf("%d of %d conversations began in the second half of the arrivals, and a rate needs %d", n, len(began), rateLeast)
+		return
+	}
+	o.Begun, o.Finished = new(float64(n)/half), new(float64(within(ended))/half)
 }
 
 // What a judgement on a server needs: arrivals that last several times as long as
@@ -142,18 +165,16 @@ const (
 // which a queue has not slowed yet.
 func (o *OpenLoop) judge(begun, ended []float64) {
 	var first []float64
-	half, arrived, finished := o.Window/2, 0, 0
+	half, arrived := o.Window/2, 0
 	limit := slices.Sorted(slices.Values(begun))[max(min(len(begun), 5), len(begun)/20)-1]
 	for i, b := range begun {
 		o.InFlightMid += count(b <= half && ended[i] > half)
 		o.InFlightEnd += count(ended[i] > o.Window)
 		arrived += count(b > half)
-		finished += count(ended[i] > half && ended[i] <= o.Window)
 		if b <= limit {
 			first = append(first, ended[i]-b)
 		}
 	}
-	o.Finished = float64(finished) / half
 	slices.Sort(first)
 	growth := float64(o.InFlightEnd - o.InFlightMid)
 	switch {
@@ -173,16 +194,25 @@ func (o *OpenLoop) warnings() []string {
 	}
 	var list []string
 	if o.Saturated {
-		list = append(list, fmt.Sprintf("the client was late: conversations began %.1f ms (p99; at most %.1f ms) after their intended moments, %.1f/s of %g/s; it is saturated, and that is in the latencies from the intended moment: give it more CPU, or divide the sweep (--shard)",
-			1e3*o.ScheduleError.P99, 1e3*o.ScheduleError.Max, o.Begun, o.Rate))
+		list = append(list, fmt.Sprintf("the client was late: conversations began %.1f ms (p99; at most %.1f ms) after their intended moments%s; it is saturated, and that is in the latencies from the intended moment: give it more CPU, or divide the sweep (--shard)",
+			1e3*o.ScheduleError.P99, 1e3*o.ScheduleError.Max, rateText(", in the second half of the arrivals %.1f/s of %g/s", o.Begun, o.Rate)))
 	}
 	switch o.KeepsUp {
 	case KeepsUpNo:
-		list = append(list, fmt.Sprintf("the server does not keep up with %g conversations/s: in the second half of the arrivals it finished %.1f/s, and those in flight grew from %d to %d; the latencies are those of a queue that grows, as long as the arrivals last",
-			o.Rate, o.Finished, o.InFlightMid, o.InFlightEnd))
+		list = append(list, fmt.Sprintf("the server does not keep up with %g conversations/s: %sthose in flight grew from %d to %d in the second half of the arrivals; the latencies are those of a queue that grows, as long as the arrivals last",
+			o.Rate, rateText("%.1f/s of %g/s ended and ", o.Finished, o.Rate), o.InFlightMid, o.InFlightEnd))
 	case KeepsUpUnknown:
 		list = append(list, fmt.Sprintf("%.3g s of arrivals are too short to tell whether the server keeps up with %g conversations/s: %d conversations were in flight at their end; ask more questions, or at a lower rate",
 			o.Window, o.Rate, o.InFlightEnd))
 	}
 	return list
+}
+
+// rateText is the part of a warning that has a rate of the asked one; "" where it
+// is not known.
+func rateText(format string, rate *float64, asked float64) string {
+	if rate == nil {
+		return ""
+	}
+	return fmt.Sprintf(format, *rate, asked)
 }

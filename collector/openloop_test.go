@@ -2,6 +2,7 @@ package collector
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -68,12 +69,13 @@ func TestOpenLoopFromIntended(t *testing.T) {
 	near("ttft max", o.TTFT.Max, 0.503)
 	near("e2e max", o.E2E.Max, 1.003)
 	near("e2e mean", o.E2E.Mean, (0.200+0.005+1.003)/2)
-	near("begun", o.Begun, 100/(10+0.010))
+	near("begun", *o.Begun, 50/(10.1/2)) // of those meant from 5.1 to 10.0 s
+	near("ended", *o.Finished, 50/(10.1/2))
 	if o.TTFT.N != 202 || o.TTFT.P99 == nil || o.Saturated || len(warnings) > 0 || o.KeepsUp != KeepsUpYes {
 		t.Errorf("got %+v, warnings %q", o, warnings)
 	}
 	o, warnings = openLoopOf(t, openPoint(101, 10, func(i int) time.Duration { return 2 * late(i) }, constantly(200*time.Millisecond)))
-	if !o.Saturated || len(warnings) != 1 || !strings.Contains(warnings[0], "conversations began 19.8 ms (p99; at most 20.0 ms) after their intended moments, 10.0/s of 10/s; it is saturated") {
+	if !o.Saturated || len(warnings) != 1 || !strings.Contains(warnings[0], "conversations began 19.8 ms (p99; at most 20.0 ms) after their intended moments, in the second half of the arrivals 9.9/s of 10/s; it is saturated") {
 		t.Errorf("got %+v, warnings %q", o, warnings)
 	}
 	if few, _ := openLoopOf(t, openPoint(40, 10, late, constantly(time.Second))); few.TTFT.P99 != nil {
@@ -127,8 +129,29 @@ func TestOpenLoopKeepsUp(t *testing.T) {
 	f(2, 400, KeepsUpNo, 200)
 	f(20, 20, KeepsUpUnknown, 195)
 	o, warnings := openLoopOf(t, openPoint(200, 20, constantly(0), func(i int) time.Duration { return time.Duration(i) * 20 * time.Millisecond }))
-	if o.KeepsUp != KeepsUpNo || !strings.Contains(warnings[len(warnings)-1], "does not keep up with 20 conversations/s: in the second half of the arrivals it finished 14.2/s, and those in flight grew from 43 to 71") {
+	if o.KeepsUp != KeepsUpNo || !strings.Contains(warnings[len(warnings)-1], "does not keep up with 20 conversations/s: 14.2/s of 20/s ended and those in flight grew from 43 to 71 in the second half of the arrivals;") {
 		t.Errorf("got %+v, warnings %q", o, warnings)
+	}
+}
+
+// What began and what ended a second are of the same time: a server that keeps up
+// does not end more than began. Few conversations have a reason in place of rates.
+func TestOpenLoopRates(t *testing.T) {
+	f := func(n int, begun, finished float64) {
+		t.Helper()
+		o, _ := openLoopOf(t, openPoint(n, 20, constantly(time.Millisecond), constantly(200*time.Millisecond)))
+		if o.Begun == nil || o.Finished == nil || *o.Begun != begun || *o.Finished != finished || o.NoRates != "" {
+			t.Errorf("got %+v, want %v begun and %v finished", o, begun, finished)
+		}
+	}
+	f(200, 20, 20)
+	f(80, 20, 20) // those meant from 0.8 to 2.75 s, each ends 1.204 s after its moment
+	f(40, 20, 16) // of the first second 16 ended in the other
+	for _, n := range []int{1, 2, 19} {
+		o, _ := openLoopOf(t, openPoint(n, 20, constantly(time.Millisecond), constantly(200*time.Millisecond)))
+		if o.Begun != nil || o.Finished != nil || !strings.Contains(o.NoRates, fmt.Sprintf("of %d conversations began in the second half of the arrivals, and a rate needs 10", n)) {
+			t.Errorf("%d conversations: got %+v", n, o)
+		}
 	}
 }
 

@@ -276,6 +276,7 @@ func (r *Repeats) pool(runs []RunFigures) {
 		r.Warnings = append(r.Warnings, "the runs have different limits (--slo), so they are judged one by one")
 	default:
 		r.Goodput = pooledGoodput(goodputs)
+		r.Goodput.doubt(r.RequestRate, r.OpenLoop)
 	}
 }
 

@@ -314,7 +314,11 @@ func openLoopCells(s collector.Summary) []string {
 		return []string{"", "", "", ""}
 	}
 	f := func(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
-	return []string{f(s.OpenLoop.Finished), f(s.OpenLoop.ScheduleError.P99), f(s.OpenLoop.TTFT.P50), f(s.OpenLoop.E2E.P50)}
+	finished := ""
+	if s.OpenLoop.Finished != nil {
+		finished = f(*s.OpenLoop.Finished)
+	}
+	return []string{finished, f(s.OpenLoop.ScheduleError.P99), f(s.OpenLoop.TTFT.P50), f(s.OpenLoop.E2E.P50)}
 }
 
 // positive is a number, or nothing where it does not apply.

@@ -135,8 +135,12 @@ func notes(w io.Writer, res Result) {
 
 // openLoopText is what the table has no column for.
 func openLoopText(o *collector.OpenLoop) string {
-	return fmt.Sprintf("from the intended moment TTFT %s ms, request %s ms (p50 / p90); of %g conversations/s %.1f began and %.1f ended; schedule error p99 %.1f ms",
-		halves(o.TTFT), halves(o.E2E), o.Rate, o.Begun, o.Finished, o.ScheduleError.P99*1e3)
+	rates := fmt.Sprintf("how many of %g conversations/s began and ended cannot be said: %s", o.Rate, o.NoRates)
+	if o.Begun != nil && o.Finished != nil {
+		rates = fmt.Sprintf("of %g conversations/s %.1f began and %.1f ended in the second half of the %.3g s of arrivals", o.Rate, *o.Begun, *o.Finished, o.Window)
+	}
+	return fmt.Sprintf("from the intended moment TTFT %s ms, request %s ms (p50 / p90); %s; schedule error p99 %.1f ms",
+		halves(o.TTFT), halves(o.E2E), rates, o.ScheduleError.P99*1e3)
 }
 
 func halves(f collector.FromIntended) string { return fmt.Sprintf("%.1f / %.1f", f.P50*1e3, f.P90*1e3) }

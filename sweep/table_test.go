@@ -84,6 +84,19 @@ t1_c8 failed: why
 	}
 }
 
+// What began and ended is said with the time in which it was counted, or why not.
+func TestOpenLoopText(t *testing.T) {
+	begun, finished := 20.0, 14.5
+	o := &collector.OpenLoop{Rate: 20, Window: 4, Begun: &begun, Finished: &finished}
+	if got := openLoopText(o); !strings.Contains(got, "; of 20 conversations/s 20.0 began and 14.5 ended in the second half of the 4 s of arrivals; ") {
+		t.Errorf("got %s", got)
+	}
+	o = &collector.OpenLoop{Rate: 20, Window: 4, NoRates: "1 of 1 began"}
+	if got := openLoopText(o); !strings.Contains(got, "; how many of 20 conversations/s began and ended cannot be said: 1 of 1 began; ") {
+		t.Errorf("got %s", got)
+	}
+}
+
 // The line of a running point, on a terminal and without one.
 func TestProgress(t *testing.T) {
 	clock := time.Unix(1000, 0)

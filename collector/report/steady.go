@@ -77,7 +77,7 @@ func repeatsTable(points []*point) *table {
 // server kept up with the rate; nil where no point has one.
 func openLoopTable(points []*point) *table {
 	t := table{
-		Caption: "Open loop: times from the intended moment in milliseconds, conversations a second, and how late they began",
+		Caption: "Open loop: times from the intended moment in milliseconds, conversations a second, and how late they began. What began and ended is counted in the second half of the arrivals",
 		Head:    []cell{textCell("Point"), number("TTFT p50"), number("TTFT p90"), number("Request p50"), number("Request p90"), number("Asked"), number("Began"), number("Ended"), number("Schedule error p99"), textCell("Server keeps up")},
 	}
 	for _, p := range points {
@@ -86,12 +86,20 @@ func openLoopTable(points []*point) *table {
 			continue
 		}
 		t.Rows = append(t.Rows, []cell{textCell(p.title()), number(milliseconds(o.TTFT.P50)), number(milliseconds(o.TTFT.P90)), number(milliseconds(o.E2E.P50)), number(milliseconds(o.E2E.P90)),
-			number(fixed(o.Rate, 1)), number(fixed(o.Begun, 1)), number(fixed(o.Finished, 1)), number(milliseconds(o.ScheduleError.P99)), textCell(o.KeepsUp)})
+			number(fixed(o.Rate, 1)), number(perSecond(o.Begun)), number(perSecond(o.Finished)), number(milliseconds(o.ScheduleError.P99)), textCell(o.KeepsUp)})
 	}
 	if len(t.Rows) == 0 {
 		return nil
 	}
 	return &t
+}
+
+// perSecond is a rate that too few conversations may have left unknown.
+func perSecond(v *float64) string {
+	if v == nil {
+		return none
+	}
+	return fixed(*v, 1)
 }
 
 func (p *point) steadyCells() []cell {
