@@ -18,21 +18,11 @@ type book struct {
 	Argv        []string          `json:"argv"`
 	Environment map[string]string `json:"environment"`
 	Warnings    []string          `json:"warnings"`
-	Plan        struct {
-		Dataset       string   `json:"dataset"`
-		DatasetPath   string   `json:"dataset_path"`
-		Select        string   `json:"select"`
-		Shard         string   `json:"shard"`
-		Conversations int      `json:"conversations"`
-		Requests      int      `json:"requests_per_point"`
-		Points        []string `json:"points"`
-		TopP          *float64 `json:"top_p"`
-		TopK          *int     `json:"top_k"`
-		OutputLength  int      `json:"output_length_tokens"`
-		Driver        string   `json:"driver"`
-		Completions   bool     `json:"completions"`
-		CacheSalt     bool     `json:"cache_salt"`
-	} `json:"plan"`
+	Plan        bookPlan          `json:"plan"`
+	Earlier     []struct {
+		Run  string   `json:"run"`
+		Plan bookPlan `json:"plan"`
+	} `json:"earlier_runs"`
 	Server struct {
 		URL     string `json:"url"`
 		Model   string `json:"model"`
@@ -40,6 +30,23 @@ type book struct {
 		Version string `json:"version"`
 	} `json:"server"`
 	Points []bookRow `json:"points"`
+}
+
+// bookPlan is how a sweep was to measure its points.
+type bookPlan struct {
+	Dataset       string   `json:"dataset"`
+	DatasetPath   string   `json:"dataset_path"`
+	Select        string   `json:"select"`
+	Shard         string   `json:"shard"`
+	Conversations int      `json:"conversations"`
+	Requests      int      `json:"requests_per_point"`
+	Points        []string `json:"points"`
+	TopP          *float64 `json:"top_p"`
+	TopK          *int     `json:"top_k"`
+	OutputLength  int      `json:"output_length_tokens"`
+	Driver        string   `json:"driver"`
+	Completions   bool     `json:"completions"`
+	CacheSalt     bool     `json:"cache_salt"`
 }
 
 // bookRow is one point of sweep.json.

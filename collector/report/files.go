@@ -51,6 +51,9 @@ func (p *point) readConfiguration(path string) {
 		Engine      string   `json:"engine"`
 		Version     string   `json:"engine_version"`
 	}
+	if json.Valid(text) {
+		p.run.Configuration = text
+	}
 	_ = json.Unmarshal(text, &c) // what it does not say is not known
 	p.run.Model, p.run.Engine, p.run.EngineVersion = cmp.Or(c.Model, c.ModelDir), c.Engine, c.Version
 	if c.Temperature != nil {

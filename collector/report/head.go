@@ -92,9 +92,7 @@ func (s *Source) headFacts() []fact {
 	if s.book != nil {
 		add("Started", started(s.book.Started))
 	}
-	if run.GPUs > 0 {
-		add("GPUs", strconv.Itoa(run.GPUs))
-	}
+	add("GPUs", strings.Join(s.distinct(func(p *point) string { return positive(p.run.GPUs) }), " or "))
 	if run.Shard != nil && run.Shard.Of > 1 {
 		add("Shard", run.Shard.Name())
 	}
@@ -122,16 +120,27 @@ func (s *Source) tiles() []tile {
 		state.More = strings.TrimPrefix(state.More+fmt.Sprintf(", %d not run", n), ", ")
 	}
 	var tiles []tile
-	if drafted := s.speculative(); len(drafted) > 0 {
-		tiles = append(tiles, lengthTile(drafted))
+	alike, common := s.comparable(complete)
+	if drafted, of := s.comparable(s.speculative()); len(drafted) > 0 {
+		t := lengthTile(drafted)
+		t.More = joined(t.More, of)
+		tiles = append(tiles, t)
 	}
-	if best, value := most(complete, func(p *point) float64 { return p.tpsPerGPU }); best != nil {
-		tiles = append(tiles, tile{"Most throughput", rate(value), "tok/s per GPU", "at " + best.title()})
+	if best, value := most(alike, func(p *point) float64 { return p.tpsPerGPU }); best != nil {
+		tiles = append(tiles, tile{"Most throughput", rate(value), "tok/s per GPU", joined("at "+best.title(), common)})
 	}
-	if best, value := most(complete, func(p *point) float64 { return p.userTPS }); best != nil {
-		tiles = append(tiles, tile{"Fastest for a user", rate(value), "tok/s", "at " + best.title()})
+	if best, value := most(alike, func(p *point) float64 { return p.userTPS }); best != nil {
+		tiles = append(tiles, tile{"Fastest for a user", rate(value), "tok/s", joined("at "+best.title(), common)})
 	}
 	return append(tiles, state)
+}
+
+// joined are two texts with a comma, or the one that there is.
+func joined(a, b string) string {
+	if a != "" && b != "" {
+		return a + ", " + b
+	}
+	return a + b
 }
 
 // lengthTile tells the acceptance length, of several points the range.

@@ -22,7 +22,8 @@ type point struct {
 	reason       string   // why it failed
 	unread       []string // what of its records could not be read
 	run          collector.Run
-	row          *bookRow // of sweep.json; nil where there is none
+	config       *pointConfiguration // of the run line; nil until it is asked for
+	row          *bookRow            // of sweep.json; nil where there is none
 
 	requests, conversations int
 	failedRequests          int

@@ -18,45 +18,23 @@ func (s *Source) provenanceSection() section {
 			facts = append(facts, fact{name, short(value, 4000)})
 		}
 	}
-	add("Model", s.model())
-	add("Engine", strings.TrimSpace(run.Engine+" "+run.EngineVersion))
-	if b := s.book; b != nil {
-		add("Server", b.Server.URL)
-	}
-	add("Data set", s.dataset())
-	add("Metric", string(run.Metric))
-	if n := len(run.Questions); n > 0 {
-		add("Questions", count(n))
+	for _, one := range settings {
+		add(one.name, s.settingFact(one))
 	}
 	if b := s.book; b != nil {
-		add("Data set file", b.Plan.DatasetPath)
-		add("Selection", b.Plan.Select)
-		if b.Plan.OutputLength > 0 {
-			add("Output limit", counted(b.Plan.OutputLength, "token"))
-		}
-		if b.Plan.TopP != nil && b.Plan.TopK != nil {
-			add("Sampling", fmt.Sprintf("top_p %s, top_k %d", temperature(*b.Plan.TopP), *b.Plan.TopK))
-		}
-		add("Load by", b.Plan.Driver)
 		add("Shard", b.Plan.Shard)
 	}
-	add("Measured with", measureName(run.Measure))
 	if run.Metric != "" {
 		add("Seed of intervals", strconv.FormatInt(run.Seed, 10))
-	}
-	if run.IgnoreEOS {
-		add("EOS", "ignored: every reply reaches the limit")
 	}
 	if len(run.Shards) > 0 {
 		add("Shards", fmt.Sprintf("%d of %d merged", len(run.Shards), run.Shards[0].Of))
 	}
 	add("Runs", strings.Join(s.distinct(func(p *point) string { return p.run.ID }), ", "))
 	if b := s.book; b != nil {
-		add("Command", strings.Join(b.Argv, " "))
 		for _, name := range slices.Sorted(maps.Keys(b.Environment)) {
 			add(name, b.Environment[name])
 		}
-		add("Made by", "spectap "+b.Version)
 	}
 	if len(facts) > 0 {
 		sec.Blocks = append(sec.Blocks, block{Facts: facts})

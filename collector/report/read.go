@@ -64,6 +64,7 @@ func Read(dir string, opts Options) (*Source, error) {
 	s.points = readAll(found, s.book)
 	slices.SortStableFunc(s.points, comparePoints)
 	s.notRun = s.missing()
+	s.warnings = append(s.warnings, s.differing()...)
 	s.speedUp = findSpeedUps(dir, opts)
 	return s, nil
 }
