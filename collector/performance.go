@@ -1,6 +1,7 @@
 package collector
 
 import (
+	"math"
 	"slices"
 
 	"spectap/collector/estimate"
@@ -101,7 +102,7 @@ func (p Point) latencyFigure(s selection, of func(requestTimes) (float64, bool),
 	}
 	f.Requests, f.Mean = len(all), Mean(all)
 	if interval {
-		f.MeanInterval = new(p.ratio(parts))
+		f.MeanInterval = new(p.ratio(parts).Possible(0, math.Inf(1)))
 	}
 	slices.Sort(all)
 	for _, q := range latencyQuantiles {

@@ -54,7 +54,7 @@ func TestPositionIntervals(t *testing.T) {
 			{"per position", s.Position.PerPosition[i], s.Position.PerPositionIntervals[i], perPosition[i]},
 			{"conditional", s.Position.Conditional[i], s.Position.ConditionalIntervals[i], conditional[i]},
 		} {
-			if want := estimate.Ratio(f.want, 11).Within(0, 1); f.got != want || !f.got.Known || f.rate < f.got.Low || f.rate > f.got.High {
+			if want := estimate.Ratio(f.want, 11).Within(0, 1); f.got != want || f.got.Known && (f.rate < f.got.Low || f.rate > f.got.High) || f.got.Known == (f.got.Reason != "") {
 				t.Errorf("%s %d: got %v in %+v, want %+v", f.what, i, f.rate, f.got, want)
 			}
 		}
@@ -114,7 +114,17 @@ func TestIntervalOfALIsPossible(t *testing.T) {
 		t.Errorf("got %+v, want 1 to 9", v.Interval)
 	}
 	v.keepPossible(4)
-	if v.Interval.High != 5 {
+	if v.Interval != nil || v.NoInterval == "" {
+		t.Errorf("got %+v, want none: 1 to 5 is all that is possible", v.Interval)
+	}
+	v = ViewAL{Interval: &IntervalFigure{Low: 4.5, High: 5.2}}
+	v.keepPossible(4)
+	if v.Interval.Low != 4.5 || v.Interval.High != 5 {
 		t.Errorf("got %+v, want at most 5", v.Interval)
+	}
+	v = ViewAL{Interval: &IntervalFigure{Low: -144.05, High: 3.39}}
+	v.keepPossible(3)
+	if v.Interval != nil || v.NoInterval == "" {
+		t.Errorf("got %+v, want none of an interval that is nearly all below 1", v.Interval)
 	}
 }

@@ -66,17 +66,27 @@ func averaged(m Metric, convs []Conversation) []Conversation {
 }
 
 // keepPossible keeps the interval within what a step can bring: 1 token to k + 1,
-// where k is known.
+// where k is known. One that is mostly outside is none.
 func (v *ViewAL) keepPossible(k int) {
 	if v.Interval == nil {
 		return
 	}
+	in := possibleAL(v.interval(), k)
+	if !in.Known {
+		v.Interval, v.NoInterval = nil, in.Reason
+		return
+	}
+	v.Interval.Low, v.Interval.High = in.Low, in.High
+}
+
+// possibleAL keeps the interval of an AL within what drafts of k can bring; k is 0
+// where it is not known.
+func possibleAL(in estimate.Interval, k int) estimate.Interval {
 	high := math.Inf(1)
 	if k > 0 {
 		high = float64(k + 1)
 	}
-	in := v.interval().Within(1, high)
-	v.Interval.Low, v.Interval.High = in.Low, in.High
+	return in.Possible(1, high)
 }
 
 // interval is the interval as a Summary has it.

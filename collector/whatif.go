@@ -19,7 +19,7 @@ import (
 // off the last step.
 type WhatIf struct {
 	View       string         `json:"average_al_view"` // of average_al, that of acceptance_rate.json
-	Method     string         `json:"method"`          // how the server drafts; "" where it did not say
+	Method     string         `json:"method"`          // how the server drafts; "unknown" where it did not say
 	Drafter    string         `json:"drafter"`         // one of the Drafter constants
 	Assumes    []string       `json:"assumes"`         // in words
 	Lengths    []ShorterDraft `json:"by_num_speculative_tokens"`
@@ -57,6 +57,7 @@ func (p Point) whatIf(s selection, spec Speculation) (*WhatIf, error) {
 	w := &WhatIf{View: p.view()}
 	w.Method, w.Drafter = p.Run.drafter()
 	w.Assumes = w.assumptions()
+	w.Method = cmp.Or(w.Method, DrafterUnknown)
 	w.FewerSteps = fewerDrafts(s, k)
 	own, other := s.conversations(p, w.View), s.conversations(p, otherView(w.View))
 	full := spec.AL()
@@ -64,6 +65,7 @@ func (p Point) whatIf(s selection, spec Speculation) (*WhatIf, error) {
 		view, err := full, error(nil)
 		if shorter < k {
 			view, err = p.viewAL(shortened(own, shorter))
+			view.keepPossible(shorter)
 		}
 		if err != nil {
 			return nil, err
@@ -112,9 +114,10 @@ func (w WhatIf) OfRuns(r Repeats) (all WhatIf, ok bool) {
 		rate, _ := r.Figure(FigurePosition(n, false)) // none where no step came so far
 		before, all.Last.Accepted = all.Last.Accepted, rate.Pooled
 		tokens += rate.Pooled
-		d := ShorterDraft{DraftLength: n, AverageAL: f.Pooled, NoInterval: f.Interval.Reason, OtherAL: math.NaN(), TokensPerStep: tokens, Kept: f.Pooled / full.Pooled}
-		if f.Interval.Known {
-			d.Interval = &IntervalFigure{Low: f.Interval.Low, High: f.Interval.High}
+		in := possibleAL(f.Interval, n)
+		d := ShorterDraft{DraftLength: n, AverageAL: f.Pooled, NoInterval: in.Reason, OtherAL: math.NaN(), TokensPerStep: tokens, Kept: f.Pooled / full.Pooled}
+		if in.Known {
+			d.Interval = &IntervalFigure{Low: in.Low, High: in.High}
 		}
 		all.Lengths = append(all.Lengths, d)
 	}
@@ -179,7 +182,7 @@ func (p Point) lastPosition(convs []Conversation, hist []int, k int) LastPositio
 	for i := range gain {
 		gain[i] = estimate.Part{Num: with[i].Num - without[i].Num, Den: with[i].Den}
 	}
-	last.Gain, last.GainInterval = estimate.Sum(gain).Ratio(), p.ratio(gain)
+	last.Gain, last.GainInterval = estimate.Sum(gain).Ratio(), p.ratio(gain).Possible(0, 1) // a step becomes longer by one token at the most
 	return last
 }
 

@@ -41,7 +41,7 @@ func TestWhatIfOfCapture(t *testing.T) {
 	p := capturedPoint(t)
 	s, _ := speculationOf(t, p)
 	w := s.WhatIf
-	if w == nil || w.View != ViewClient || len(w.Lengths) != 4 || w.Drafter != DrafterUnknown || w.Method != "" {
+	if w == nil || w.View != ViewClient || len(w.Lengths) != 4 || w.Drafter != DrafterUnknown || w.Method != "unknown" {
 		t.Fatalf("got %+v, want four lengths of an unknown drafter", w)
 	}
 	for i, want := range capturedWhatIf {
@@ -49,9 +49,7 @@ func TestWhatIfOfCapture(t *testing.T) {
 		if got.DraftLength != i+1 || !close12(got.AverageAL, want[0]) || !close12(got.OtherAL, want[1]) || !close12(got.TokensPerStep, want[2]) {
 			t.Errorf("k' = %d: got %+v, want %v", i+1, got, want)
 		}
-		if got.Interval == nil || got.Interval.Low >= got.AverageAL || got.Interval.High <= got.AverageAL {
-			t.Errorf("k' = %d: got interval %+v", i+1, got.Interval)
-		}
+		possibleInterval(t, got)
 	}
 	last := w.Lengths[3]
 	if last.AverageAL != s.Client.AverageAL || *last.Interval != *s.Client.Interval || last.OtherAL != s.Server.AverageAL || last.Kept != 1 || last.TokensPerStep != s.Steps.TokensPerStep {
@@ -74,6 +72,19 @@ func TestWhatIfOfCapture(t *testing.T) {
 	}
 }
 
+// possibleInterval wants an interval within what so many drafts can bring; five
+// conversations have none where a bound would be farther away than they can say.
+func possibleInterval(t *testing.T, d ShorterDraft) {
+	t.Helper()
+	in := d.Interval
+	switch {
+	case d.DraftLength == 2 && (in != nil || !strings.Contains(d.NoInterval, "n = 5 conversations are too few")):
+		t.Errorf("k' = 2: got %+v, want no interval of five conversations", in)
+	case d.DraftLength != 2 && (in == nil || in.Low >= d.AverageAL || in.High <= d.AverageAL || in.Low < 1 || in.High > float64(d.DraftLength+1)):
+		t.Errorf("k' = %d: got interval %+v around %v", d.DraftLength, in, d.AverageAL)
+	}
+}
+
 // The same twice has the figures of once, from the pooled parts; a run with another
 // acceptance moves them by the half of what it differs by.
 func TestWhatIfOfRuns(t *testing.T) {
@@ -92,9 +103,7 @@ func TestWhatIfOfRuns(t *testing.T) {
 		if got.DraftLength != i+1 || !close12(got.AverageAL, want[0]) || !close12(got.Kept, want[0]/capturedWhatIf[3][0]) || !close12(got.TokensPerStep, want[2]) {
 			t.Errorf("k' = %d: got %+v, want %v", i+1, got, want)
 		}
-		if got.Interval == nil || got.Interval.Low >= got.AverageAL || got.Interval.High <= got.AverageAL {
-			t.Errorf("k' = %d: got interval %+v", i+1, got.Interval)
-		}
+		possibleInterval(t, got)
 	}
 	one := s.WhatIf.Last
 	if g := all.Last; g.Position != 4 || !close12(g.Gain, one.Gain) || !close12(g.Accepted, one.Accepted) || !close12(*g.AfterPrevious, *one.AfterPrevious) || !g.GainInterval.Known || g.GainInterval.Low <= 0 {
@@ -124,7 +133,7 @@ func TestWhatIfOfRuns(t *testing.T) {
 		t.Fatal(err)
 	}
 	all, ok = s.WhatIf.OfRuns(PoolRuns([]RunFigures{f, g}))
-	if !ok || so.WhatIf.Last.Gain != 0 || !close12(all.Last.Gain, one.Gain/2) || !close12(all.Lengths[2].AverageAL, (s.WhatIf.Lengths[2].AverageAL+so.WhatIf.Lengths[2].AverageAL)/2) || !all.Last.GainInterval.Known || all.Last.GainInterval.Low != 0 {
+	if !ok || so.WhatIf.Last.Gain != 0 || !close12(all.Last.Gain, one.Gain/2) || !close12(all.Lengths[2].AverageAL, (s.WhatIf.Lengths[2].AverageAL+so.WhatIf.Lengths[2].AverageAL)/2) || all.Last.GainInterval.Known || !strings.Contains(all.Last.GainInterval.Reason, "all that is possible") {
 		t.Errorf("got %v: %+v of %+v and %+v", ok, all, s.WhatIf, so.WhatIf)
 	}
 	if _, ok := s.WhatIf.OfRuns(PoolRuns([]RunFigures{{}, {}})); ok {

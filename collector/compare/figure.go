@@ -89,6 +89,9 @@ func (m measure) figure(p pairs, seed int64) Figure {
 	f.Difference.Interval, f.Ratio.Interval = estimate.Difference(b, a, seed), estimate.Quotient(b, a, seed)
 	f.asStudent(a, b)
 	f.Difference.Interval, f.Ratio.Interval = finite(f.Difference.Interval), finite(f.Ratio.Interval)
+	if f.Unit == "share" {
+		f.Difference.Interval = f.Difference.Interval.Within(-1, 1)
+	}
 	if smallest, ok := estimate.Smallest(b, a, seed); ok {
 		f.Smallest = &smallest
 	}

@@ -101,6 +101,10 @@ func resample(figures []figure, seed int64, resamples int) []spread {
 		s.low, s.high = float64(s.error*quantile(ts[i], 1-alpha)), float64(-s.error*quantile(ts[i], alpha))
 		if !finite(s.low) || !finite(s.high) {
 			s.reason = fewOther
+			continue
+		}
+		if far := farthest * StudentQuantile((1+Level)/2, float64(f.known-1)) * s.error; f.n < enough && max(s.low, s.high) > far {
+			s.reason = fmt.Sprintf("n = %d conversations are too few for an interval: a bound would be more than %d times as far as Student's t has it", f.known, farthest)
 		}
 	}
 	return spreads
