@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"spectap/collector/estimate"
 )
 
 // OpenLoop is what an open-loop point says beyond the other figures. Times count
@@ -51,12 +53,13 @@ type Lateness struct {
 
 // FromIntended are statistics of the requests of a point, in seconds.
 type FromIntended struct {
-	N    int      `json:"n"`
-	Mean float64  `json:"mean"`
-	P50  float64  `json:"p50"`
-	P90  float64  `json:"p90"`
-	P99  *float64 `json:"p99"` // null below 100 requests
-	Max  float64  `json:"max"`
+	N        int      `json:"n"`
+	Mean     float64  `json:"mean"`
+	P50      *float64 `json:"p50"` // null: NotShown says why, of the quantiles below too
+	P90      *float64 `json:"p90"`
+	P99      *float64 `json:"p99"`
+	Max      float64  `json:"max"`
+	NotShown []string `json:"not_shown,omitempty"` // quantiles for which n is too few, as in performance.json
 }
 
 // lateLimit is the schedule error at the 99th percentile from which the client
@@ -116,10 +119,16 @@ func fromIntended(xs []float64) FromIntended {
 		return FromIntended{}
 	}
 	sorted := slices.Sorted(slices.Values(xs))
-	f := FromIntended{N: len(xs), Mean: Mean(xs), P50: Quantile(sorted, 0.5), P90: Quantile(sorted, 0.9), Max: sorted[len(sorted)-1]}
-	if len(xs) >= 100 {
-		p99 := Quantile(sorted, 0.99)
-		f.P99 = &p99
+	f := FromIntended{N: len(xs), Mean: Mean(xs), Max: sorted[len(sorted)-1]}
+	for _, each := range []struct {
+		q    float64
+		into **float64
+	}{{0.5, &f.P50}, {0.9, &f.P90}, {0.99, &f.P99}} {
+		if few := estimate.TooFew(len(xs), each.q); few != "" {
+			f.NotShown = append(f.NotShown, few)
+			continue
+		}
+		*each.into = new(Quantile(sorted, each.q))
 	}
 	return f
 }

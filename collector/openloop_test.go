@@ -65,21 +65,24 @@ func TestOpenLoopFromIntended(t *testing.T) {
 	near("schedule error p50", o.ScheduleError.P50, 0.005)
 	near("schedule error p99", o.ScheduleError.P99, 0.0099)
 	near("schedule error max", o.ScheduleError.Max, 0.010)
-	near("ttft p50", o.TTFT.P50, (0.100+0.010+0.503)/2) // between the latest first turn and the second ones
+	near("ttft p50", *o.TTFT.P50, (0.100+0.010+0.503)/2) // between the latest first turn and the second ones
 	near("ttft max", o.TTFT.Max, 0.503)
 	near("e2e max", o.E2E.Max, 1.003)
 	near("e2e mean", o.E2E.Mean, (0.200+0.005+1.003)/2)
 	near("begun", *o.Begun, 50/(10.1/2)) // of those meant from 5.1 to 10.0 s
 	near("ended", *o.Finished, 50/(10.1/2))
-	if o.TTFT.N != 202 || o.TTFT.P99 == nil || o.Saturated || len(warnings) > 0 || o.KeepsUp != KeepsUpYes {
+	if o.TTFT.N != 202 || o.TTFT.P90 == nil || o.TTFT.P99 != nil || !slices.Equal(o.TTFT.NotShown, []string{"n = 202 is too few for p99"}) || o.Saturated || len(warnings) > 0 || o.KeepsUp != KeepsUpYes {
 		t.Errorf("got %+v, warnings %q", o, warnings)
 	}
 	o, warnings = openLoopOf(t, openPoint(101, 10, func(i int) time.Duration { return 2 * late(i) }, constantly(200*time.Millisecond)))
 	if !o.Saturated || len(warnings) != 1 || !strings.Contains(warnings[0], "conversations began 19.8 ms (p99; at most 20.0 ms) after their intended moments, in the second half of the arrivals 9.9/s of 10/s; it is saturated") {
 		t.Errorf("got %+v, warnings %q", o, warnings)
 	}
-	if few, _ := openLoopOf(t, openPoint(40, 10, late, constantly(time.Second))); few.TTFT.P99 != nil {
-		t.Errorf("got a p99 of %d requests", few.TTFT.N)
+	if many, _ := openLoopOf(t, openPoint(184, 100, late, constantly(time.Second))); many.TTFT.N != 368 || many.TTFT.P99 == nil || len(many.TTFT.NotShown) > 0 {
+		t.Errorf("got %+v, want a p99 of 368 requests", many.TTFT)
+	}
+	if few, _ := openLoopOf(t, openPoint(17, 10, late, constantly(time.Second))); few.E2E.N != 34 || few.E2E.P50 == nil || few.E2E.P90 != nil || len(few.E2E.NotShown) != 2 {
+		t.Errorf("got %+v, want a p50 alone of 34 requests", few.E2E)
 	}
 	closed := openPoint(5, 10, late, constantly(time.Second))
 	closed.Run.Schedule = nil

@@ -314,11 +314,13 @@ func openLoopCells(s collector.Summary) []string {
 		return []string{"", "", "", ""}
 	}
 	f := func(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
-	finished := ""
-	if s.OpenLoop.Finished != nil {
-		finished = f(*s.OpenLoop.Finished)
+	known := func(v *float64) string {
+		if v == nil {
+			return ""
+		}
+		return f(*v)
 	}
-	return []string{finished, f(s.OpenLoop.ScheduleError.P99), f(s.OpenLoop.TTFT.P50), f(s.OpenLoop.E2E.P50)}
+	return []string{known(s.OpenLoop.Finished), f(s.OpenLoop.ScheduleError.P99), known(s.OpenLoop.TTFT.P50), known(s.OpenLoop.E2E.P50)}
 }
 
 // positive is a number, or nothing where it does not apply.

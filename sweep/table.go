@@ -143,7 +143,16 @@ func openLoopText(o *collector.OpenLoop) string {
 		halves(o.TTFT), halves(o.E2E), rates, o.ScheduleError.P99*1e3)
 }
 
-func halves(f collector.FromIntended) string { return fmt.Sprintf("%.1f / %.1f", f.P50*1e3, f.P90*1e3) }
+// halves are p50 and p90, "-" where there are too few requests.
+func halves(f collector.FromIntended) string {
+	text := func(v *float64) string {
+		if v == nil {
+			return "-"
+		}
+		return strconv.FormatFloat(*v*1e3, 'f', 1, 64)
+	}
+	return text(f.P50) + " / " + text(f.P90)
+}
 
 // showsBoth tells whether the row shows both views of AL. Without blocks there
 // is only one.

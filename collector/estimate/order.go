@@ -73,9 +73,28 @@ func QuantileBounds(sorted []float64, q float64) Interval {
 		high++
 	}
 	if low < 1 || high > n {
-		return unknown(fmt.Sprintf("n = %d is too few for p%s", n, strconv.FormatFloat(100*q, 'g', 6, 64)))
+		return unknown(tooFewValues(n, q))
 	}
 	return Interval{Low: sorted[low-1], High: sorted[high-1], Known: true}
+}
+
+// TooFew says why n values have no QuantileBounds at q, so that the quantile is not
+// shown; "" where they have. It takes no look at the values.
+func TooFew(n int, q float64) string {
+	if n >= FewestValues(q) {
+		return ""
+	}
+	return tooFewValues(n, q)
+}
+
+// FewestValues is the least n that has QuantileBounds at q, which is within 0 and 1:
+// all values may be above the quantile, or all below, with a chance of 0.025 each.
+func FewestValues(q float64) int {
+	return int(math.Ceil(math.Log((1-Level)/2) / math.Log(max(q, 1-q))))
+}
+
+func tooFewValues(n int, q float64) string {
+	return fmt.Sprintf("n = %d is too few for p%s", n, strconv.FormatFloat(100*q, 'g', 6, 64))
 }
 
 // Share gives the interval of a share of requests, sum(Num) / sum(Den), where Num

@@ -79,6 +79,28 @@ func TestQuantileBounds(t *testing.T) {
 	}
 }
 
+// The least n is the one from which on there are bounds; of the usual quantiles it is
+// R's ceiling(log(0.025) / log(pmax(q, 1 - q))).
+func TestFewestValues(t *testing.T) {
+	for q, want := range map[float64]int{0.5: 6, 0.25: 13, 0.75: 13, 0.9: 36, 0.05: 72, 0.95: 72, 0.01: 368, 0.99: 368} {
+		values := make([]float64, want)
+		if got := FewestValues(q); got != want || !QuantileBounds(values, q).Known || QuantileBounds(values[1:], q).Known {
+			t.Errorf("got %d of p%v, want %d, with bounds, and with none of one less", got, 100*q, want)
+		}
+		if got, few := TooFew(want, q), TooFew(want-1, q); got != "" || few != QuantileBounds(values[1:], q).Reason {
+			t.Errorf("got %q and %q of p%v", got, few, 100*q)
+		}
+	}
+	for i := 1; i < 100; i++ {
+		q := float64(i) / 100
+		for n := range 40 {
+			if got := QuantileBounds(make([]float64, n), q).Reason; TooFew(n, q) != got {
+				t.Errorf("got %q of n = %d, want %q", TooFew(n, q), n, got)
+			}
+		}
+	}
+}
+
 func TestShare(t *testing.T) {
 	hits := make([]Part, 80)
 	for i := range hits {

@@ -115,17 +115,23 @@ func spreadFigure(id, title string, list []times, note string) figure {
 	c := rowChart{xTitle: "logarithmic", log: true, label: seconds0}
 	t := table{Caption: title + " in milliseconds", Head: heads("Point", "n", "mean", "least", "p5", "p25", "p50", "p75", "p95", "p99", "most")}
 	notes := []string{note}
+	few := false
 	for _, each := range list {
 		d := each.distribution
 		c.rows = append(c.rows, row{name: each.name(), value: seconds(d.at[50]), values: []rowValue{{
 			style: index[each.runs[0].run.Temperature], v: d.at[50], lo: d.at[5], hi: d.at[95], q1: d.at[25], q3: d.at[75],
-			title: fmt.Sprintf("%s: p50 %s, p5 to p95 %s to %s", each.title(), seconds(d.at[50]), seconds(d.at[5]), seconds(d.at[95])),
+			title: d.sentence(each.title()),
 		}}})
 		t.Rows = append(t.Rows, d.cells(each.title()))
+		few = few || d.lacks(5, 25, 50, 75, 95, 99)
 		for i, run := range each.each {
 			t.Rows = append(t.Rows, run.cells(each.runs[i].title()))
+			few = few || run.lacks(5, 25, 50, 75, 95, 99)
 			notes = []string{note, "Several runs of a point are drawn together, their requests as one sample; the table has each run."}
 		}
+	}
+	if few {
+		notes = append(notes, tooFewNote(50, 25, 75, 5, 95, 99))
 	}
 	var legends []legend
 	for i, temp := range order {
@@ -138,6 +144,15 @@ func spreadFigure(id, title string, list []times, note string) figure {
 		Desc: fmt.Sprintf("%s: range and quartiles of %s on a logarithmic axis.", title, counted(len(list), "point")),
 		Wide: c.draw(wideWidth), Narrow: c.draw(narrowWidth), Notes: notes,
 	}
+}
+
+// sentence is the title of a distribution's mark.
+func (d distribution) sentence(title string) string {
+	text := title + ": p50 " + seconds(d.at[50])
+	if !d.lacks(5, 95) {
+		text += fmt.Sprintf(", p5 to p95 %s to %s", seconds(d.at[5]), seconds(d.at[95]))
+	}
+	return text
 }
 
 // cells is the row of a distribution in milliseconds.
@@ -180,6 +195,9 @@ func curveFigures(id, title string, list []times) []figure {
 	var figures []figure
 	for i, temp := range order {
 		same := slices.DeleteFunc(slices.Clone(list), func(t times) bool { return t.runs[0].run.Temperature != temp })
+		if !slices.ContainsFunc(same, func(t times) bool { return !t.lacks(50) }) {
+			continue // no curve has a point
+		}
 		figures = append(figures, curveFigure(id+"-curve-"+strconv.Itoa(i+1), title+", temperature "+temperature(temp), same))
 	}
 	return figures
@@ -229,8 +247,11 @@ func curveFigure(id, title string, list []times) figure {
 		Desc: fmt.Sprintf("Share of the sample at or below each time, %s.", counted(len(shown), "curve")),
 		Wide: c.draw(wideWidth, 320), Narrow: c.draw(narrowWidth, 300),
 	}
+	if slices.ContainsFunc(shown, func(t times) bool { return t.lacks(1, 99) }) {
+		f.Notes = append(f.Notes, "A curve goes as far as its n allows. "+tooFewNote(50, 5, 95, 1, 99))
+	}
 	if len(shown) < len(list) {
-		f.Notes = []string{fmt.Sprintf("%d of %d points, spread over their loads.", len(shown), len(list))}
+		f.Notes = append(f.Notes, fmt.Sprintf("%d of %d points, spread over their loads.", len(shown), len(list)))
 	}
 	return f
 }

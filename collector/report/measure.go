@@ -12,6 +12,7 @@ import (
 	"strconv"
 
 	"spectap/collector"
+	"spectap/collector/estimate"
 )
 
 // point is one point as the page shows it.
@@ -290,7 +291,7 @@ func endsOf(turns []collector.MeasuredTurn) turnEnds {
 type distribution struct {
 	n    int
 	mean float64
-	at   [101]float64 // quantiles
+	at   [101]float64 // quantiles, the least and the greatest value; NaN where n is too few
 
 	sample []float64 // what it was made of, of one of several runs of a point
 }
@@ -302,7 +303,32 @@ func newDistribution(xs []float64) distribution {
 	}
 	sorted := slices.Sorted(slices.Values(xs))
 	for i := range d.at {
-		d.at[i] = collector.Quantile(sorted, float64(i)/100)
+		d.at[i] = nan
+		if i == 0 || i == 100 || estimate.TooFew(d.n, float64(i)/100) == "" {
+			d.at[i] = collector.Quantile(sorted, float64(i)/100)
+		}
 	}
 	return d
+}
+
+// lacks says that n is too few for one of the quantiles.
+func (d distribution) lacks(percents ...int) bool {
+	return d.n > 0 && slices.ContainsFunc(percents, func(q int) bool { return math.IsNaN(d.at[q]) })
+}
+
+// tooFewNote says why quantiles are not shown.
+func tooFewNote(percents ...int) string {
+	texts := make([]string, len(percents))
+	for i, q := range percents {
+		texts[i] = fmt.Sprintf("p%d %d", q, estimate.FewestValues(float64(q)/100))
+	}
+	return "A quantile is not shown (" + none + ") where n is too few for it: it takes n of " + list(texts) + "."
+}
+
+// quantileMS is a quantile in milliseconds where n allows one.
+func quantileMS(v *float64) string {
+	if v == nil {
+		return none
+	}
+	return milliseconds(*v)
 }

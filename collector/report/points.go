@@ -26,6 +26,9 @@ func (s *Source) pointsSection() section {
 	for _, p := range points {
 		t.Rows = append(t.Rows, p.cells())
 	}
+	if slices.ContainsFunc(points, func(p *point) bool { return p.ttft.lacks(50, 95) || p.step.lacks(50) }) {
+		t.Notes = []string{tooFewNote(50, 95)}
+	}
 	sec.table(t)
 	if drafted := s.speculative(); len(drafted) < len(points) {
 		sec.quiet(counted(len(points)-len(drafted), "point") + " of a baseline: the server does not speculate there, so there is no acceptance.")

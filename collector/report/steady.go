@@ -80,16 +80,21 @@ func openLoopTable(points []*point) *table {
 		Caption: "Open loop: times from the intended moment in milliseconds, conversations a second, and how late they began. What began and ended is counted in the second half of the arrivals",
 		Head:    []cell{textCell("Point"), number("TTFT p50"), number("TTFT p90"), number("Request p50"), number("Request p90"), number("Asked"), number("Began"), number("Ended"), number("Schedule error p99"), textCell("Server keeps up")},
 	}
+	few := false
 	for _, p := range points {
 		o := p.spec.OpenLoop
 		if o == nil {
 			continue
 		}
-		t.Rows = append(t.Rows, []cell{textCell(p.title()), number(milliseconds(o.TTFT.P50)), number(milliseconds(o.TTFT.P90)), number(milliseconds(o.E2E.P50)), number(milliseconds(o.E2E.P90)),
+		few = few || o.TTFT.P90 == nil || o.E2E.P90 == nil
+		t.Rows = append(t.Rows, []cell{textCell(p.title()), number(quantileMS(o.TTFT.P50)), number(quantileMS(o.TTFT.P90)), number(quantileMS(o.E2E.P50)), number(quantileMS(o.E2E.P90)),
 			number(fixed(o.Rate, 1)), number(perSecond(o.Begun)), number(perSecond(o.Finished)), number(milliseconds(o.ScheduleError.P99)), textCell(o.KeepsUp)})
 	}
 	if len(t.Rows) == 0 {
 		return nil
+	}
+	if few {
+		t.Notes = []string{tooFewNote(50, 90)}
 	}
 	return &t
 }
