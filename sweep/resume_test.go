@@ -225,7 +225,7 @@ func TestResumeWithBadBook(t *testing.T) {
 		c.refuses(nil, words...)
 	}
 	write := func(path string, text string) error { return os.WriteFile(path, []byte(text), 0o666) }
-	f(func(p string, b []byte) error { return write(p, string(b[:len(b)/2])) }, "cannot read", "sweep.json", "unexpected end of JSON input", "choose another --save_dir")
+	f(func(p string, b []byte) error { return write(p, string(b[:len(b)/2])) }, "cannot read", "sweep.json", "choose another --save_dir")
 	f(func(p string, b []byte) error { return write(p, "") }, "cannot read")
 	f(func(p string, b []byte) error { return write(p, "[]") }, "cannot read")
 	f(func(p string, b []byte) error { return write(p, strings.Replace(string(b), "sweep/1", "sweep/2", 1)) }, `its schema is "spectap.sweep/2", want "spectap.sweep/1"`)
