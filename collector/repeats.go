@@ -388,5 +388,9 @@ func sampleStd(values []float64) *float64 {
 	if n < 2 {
 		return nil
 	}
-	return new(Std(values) * math.Sqrt(n/(n-1)))
+	std := Std(values) * math.Sqrt(n/(n-1))
+	if std <= 1e-12*math.Abs(Mean(values)) {
+		std = 0 // equal numbers, summed up in another order
+	}
+	return &std
 }

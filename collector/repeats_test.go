@@ -102,3 +102,13 @@ func TestRunFiguresAreTheSummarys(t *testing.T) {
 		t.Error("got no error of a point without a Record")
 	}
 }
+
+// Values that differ by rounding alone are equal.
+func TestStdOfEqualValues(t *testing.T) {
+	if std := sampleStd([]float64{3.1, 3.1 + 4e-16, 3.1 - 4e-16}); *std != 0 {
+		t.Errorf("got %v, want 0", *std)
+	}
+	if std := sampleStd([]float64{3.1, 3.1 + 1e-9}); *std == 0 {
+		t.Error("got 0 of values that differ")
+	}
+}

@@ -154,12 +154,22 @@ func finite(in estimate.Interval) estimate.Interval {
 	return in
 }
 
+// rounding is how far sums of the same numbers in another order may be apart, for
+// their size.
+const rounding = 1e-12
+
 // points fills the values of difference and ratio.
 func (f *Figure) points() {
 	d := *f.B - *f.A
+	if math.Abs(d) <= rounding*math.Abs(*f.A) {
+		d = 0
+	}
 	f.Difference.Value = &d
 	if *f.A != 0 {
 		r := *f.B / *f.A
+		if d == 0 {
+			r = 1
+		}
 		f.Ratio.Value = &r
 	} else {
 		f.Ratio.Reason = "A is 0"
@@ -265,10 +275,13 @@ func constant(a, b [][]estimate.Part) (float64, bool) {
 			for _, run := range b {
 				q := run[i]
 				d := q.Num/q.Den - p.Num/p.Den
+				if math.Abs(d) <= rounding*math.Abs(p.Num/p.Den) {
+					d = 0
+				}
 				if math.IsNaN(first) {
 					first = d
 				}
-				if math.Abs(d-first) > 1e-12 || q.Den != p.Den && (d != 0 || q != p) {
+				if math.Abs(d-first) > rounding || q.Den != p.Den && (d != 0 || q != p) {
 					return 0, false
 				}
 			}

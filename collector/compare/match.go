@@ -140,15 +140,12 @@ func (p PointComparison) otherDifferences() []Difference {
 		}
 		add("questions", level, fmt.Sprintf("%d of another text", n), fmt.Sprintf("the same %d", n))
 	}
-	if p.Pairing.By == byNone {
-		if p.Pairing.shared > 0 {
-			add("questions", warn, fmt.Sprintf("%d and %d more", p.Pairing.shared, p.Pairing.OnlyA), fmt.Sprintf("the same %d and %d more", p.Pairing.shared, p.Pairing.OnlyB))
-		} else {
-			add("questions", warn, fmt.Sprintf("%d, none of B's", p.Pairing.OnlyA), fmt.Sprintf("%d, none of A's", p.Pairing.OnlyB))
-		}
-	} else if p.Pairing.OnlyA+p.Pairing.OnlyB > 0 {
-		n := p.Pairing.Pairs
-		add("questions", warn, fmt.Sprintf("%d and %d more", n, p.Pairing.OnlyA), fmt.Sprintf("the same %d and %d more", n, p.Pairing.OnlyB))
+	switch n := p.Pairing.Pairs + p.Pairing.shared; {
+	case p.Pairing.OnlyA+p.Pairing.OnlyB == 0: // the same on both sides
+	case n == 0:
+		add("questions", warn, fmt.Sprintf("%d, none of B's", p.Pairing.OnlyA), fmt.Sprintf("%d, none of A's", p.Pairing.OnlyB))
+	default:
+		add("questions", warn, andMore(n, p.Pairing.OnlyA), "the same "+andMore(n, p.Pairing.OnlyB))
 	}
 	if a, b := p.a.lost(), p.b.lost(); a+b > 0 {
 		add("conversations left out", warn, fmt.Sprint(a), fmt.Sprint(b))
@@ -158,7 +155,22 @@ func (p PointComparison) otherDifferences() []Difference {
 			add("folder", warn, path, "the same folder")
 		}
 	}
+	for _, r := range p.a.runs {
+		for _, copied := range p.b.runs {
+			if r.folder != copied.folder && sameRun(r, copied) && r.point.Run.ID != "" {
+				add("folder", warn, r.folder, "the same run, copied to "+copied.folder)
+			}
+		}
+	}
 	return list
+}
+
+// andMore is a number of questions that both sides have, and of those of one alone.
+func andMore(both, alone int) string {
+	if alone == 0 {
+		return fmt.Sprint(both)
+	}
+	return fmt.Sprintf("%d and %d more", both, alone)
 }
 
 // lost counts the conversations that could not be measured.

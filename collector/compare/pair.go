@@ -146,9 +146,13 @@ func sameRecords(a, b Point) bool {
 		if filepath.Clean(r.folder) == filepath.Clean(s.folder) {
 			return true
 		}
-		return r.point != nil && s.point != nil && r.point.Run.ID == s.point.Run.ID && r.point.Run.Point == s.point.Run.Point &&
-			r.tps == s.tps && reflect.DeepEqual(r.convs, s.convs)
+		return sameRun(r, s) && r.tps == s.tps && reflect.DeepEqual(r.convs, s.convs)
 	})
+}
+
+// sameRun says that the records of both are of one run, wherever they lie.
+func sameRun(r, s run) bool {
+	return r.point != nil && s.point != nil && r.point.Run.ID == s.point.Run.ID && r.point.Run.Point == s.point.Run.Point
 }
 
 // view is the view of AL that both sides can be counted in: A's own where both
