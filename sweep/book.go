@@ -92,6 +92,7 @@ type bookRow struct {
 	State  string `json:"state"` // one of the states below
 	Folder string `json:"folder"`
 	Reason string `json:"reason,omitempty"` // why it failed
+	rowSettings
 	collector.Summary
 }
 
@@ -224,6 +225,7 @@ func (b *book) put(row bookRow) {
 
 // write writes both files.
 func (b *book) write() error {
+	b.settle()
 	repeats := b.repeats()
 	text, err := json.MarshalIndent(struct {
 		bookHead
@@ -261,14 +263,14 @@ func (b *book) summaries() []collector.Summary {
 func (b *book) csv(repeats []collector.Repeats) []byte {
 	var buf bytes.Buffer
 	w := csv.NewWriter(&buf)
-	_ = w.Write([]string{"run", "point", "state", "temperature", "concurrency", "conversations", "requests", "failed_requests",
+	_ = w.Write(append([]string{"run", "point", "state", "temperature", "concurrency", "conversations", "requests", "failed_requests",
 		"average_al", "acceptance_view", "client_average_al", "server_average_al", "output_tokens_per_second",
 		"output_tokens_per_second_per_gpu", "decode_tokens_per_second_per_user", "ttft_mean_s", "ttft_p50_s",
 		"blocks_came", "blocks_expected", "audit", "repeat", "request_rate", "mean_in_flight", "steady_seconds", "steady_output_tokens_per_second",
 		"steady_output_tokens_per_second_low", "steady_output_tokens_per_second_high", "steady_too_short",
 		"share_within_slo", "share_within_slo_low", "share_within_slo_high", "slo_verdict",
 		"finished_conversations_per_second", "schedule_error_p99_s", "ttft_from_intended_p50_s", "e2e_from_intended_p50_s",
-		"runs_together", "share_within_slo_of_runs", "share_within_slo_of_runs_low", "share_within_slo_of_runs_high", "slo_verdict_of_runs"}) // a buffer takes all
+		"runs_together", "share_within_slo_of_runs", "share_within_slo_of_runs_low", "share_within_slo_of_runs_high", "slo_verdict_of_runs"}, rowColumns...)) // a buffer takes all
 	for _, r := range b.rows {
 		f := func(v float64) string {
 			if r.State == stateFailed {
@@ -278,7 +280,8 @@ func (b *book) csv(repeats []collector.Repeats) []byte {
 		}
 		_ = w.Write(append([]string{r.Run, r.Point, r.State, shortest(r.Temperature), positive(float64(r.Concurrency)), strconv.Itoa(r.Conversations),
 			strconv.Itoa(r.Requests), strconv.Itoa(r.Failed), positive(r.AverageAL), r.View, positive(r.ClientAL), positive(r.ServerAL), f(r.OutputTPS),
-			f(r.OutputTPSPerGPU), f(r.DecodeTPSPerUser), f(r.TTFTMean), f(r.TTFTP50), strconv.Itoa(r.BlocksCame), strconv.Itoa(r.BlocksExpected), r.Audit, strconv.Itoa(r.Repeat.Number()), positive(r.RequestRate)}, slices.Concat(loadCells(r.Summary), openLoopCells(r.Summary), runsCells(r.Point, repeats))...))
+			f(r.OutputTPSPerGPU), f(r.DecodeTPSPerUser), f(r.TTFTMean), f(r.TTFTP50), strconv.Itoa(r.BlocksCame), strconv.Itoa(r.BlocksExpected), r.Audit, strconv.Itoa(r.Repeat.Number()), positive(r.RequestRate)}, slices.Concat(loadCells(r.Summary), openLoopCells(r.Summary), runsCells(r.Point, repeats),
+			[]string{r.Dataset, r.Metric, positive(float64(r.GPUs)), positive(float64(r.OutputLength)), strconv.FormatBool(r.Baseline)})...))
 	}
 	w.Flush()
 	return buf.Bytes()

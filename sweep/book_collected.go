@@ -39,7 +39,8 @@ func WriteBook(dir, version string, argv []string, points []Collected) ([]collec
 		}
 	}
 	for _, p := range points {
-		row := bookRow{Run: p.Run.ID, State: stateComplete, Folder: filepath.Base(p.Folder), Summary: p.Summary}
+		row := bookRow{Run: p.Run.ID, State: stateComplete, Folder: filepath.Base(p.Folder), Summary: p.Summary,
+			rowSettings: configured(p.Run).plan(p.Run).rowSettings()}
 		if p.Summary.Incomplete {
 			row.State = stateIncomplete
 		}

@@ -139,5 +139,5 @@ func (h holder) String() string {
 	if h.Host != "" {
 		at = " on " + h.Host
 	}
-	return fmt.Sprintf("process %d%s, run %s since %s UTC", h.PID, at, h.Run, h.Started)
+	return fmt.Sprintf("process %d%s, run %s since %s", h.PID, at, h.Run, h.Started)
 }

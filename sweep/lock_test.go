@@ -71,7 +71,7 @@ func TestLockOfAKilledSweep(t *testing.T) {
 		}
 	}
 	f(`{"pid":1,"host":"here","run":"r","started":"s"}`, "")
-	f(`{"pid":77,"host":"there","run":"r","started":"s"}`, "process 77 on there, run r since s UTC, did not end by itself")
+	f(`{"pid":77,"host":"there","run":"r","started":"s"}`, "process 77 on there, run r since s, did not end by itself")
 	f("", "")
 	f("{", "")
 }

@@ -2,6 +2,7 @@ package sweep
 
 import (
 	"context"
+	"encoding/csv"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -399,13 +400,25 @@ func TestResumeAfterOtherSweeps(t *testing.T) {
 	c := newCampaign(t)
 	c.must(nil, "t0_c1", "t0_c2")
 	other := func(cfg *Config) { cfg.Concurrency, cfg.OutputLength, cfg.Resume = []string{"8"}, 64, false }
-	c.must(other, "t0_c8")
+	mixed := c.must(other, "t0_c8")
+	want := "(t0_c1, t0_c2, run "
+	for _, text := range []string{want, "): output_length_tokens: was 4096, is 64; they stand in one table with this sweep's: to keep them apart, choose another --save_dir"} {
+		if len(mixed.Warnings) != 1 || !strings.Contains(mixed.Warnings[0], text) {
+			t.Errorf("got warnings %q, want one with %q", mixed.Warnings, text)
+		}
+	}
+	c.tells("t0_c8", "64", "false")
+	c.tells("t0_c1", "4096", "false")
+	alike := c.must(func(cfg *Config) { cfg.Concurrency, cfg.Resume = []string{"16"}, false }, "t0_c16")
+	if got := strings.Join(alike.Warnings, "\n"); strings.Contains(got, "t0_c1,") || !strings.Contains(got, "(t0_c8, run ") {
+		t.Errorf("got warnings %q, want one of the point that is not alike", got)
+	}
 	c.refuses(func(cfg *Config) { cfg.Concurrency = []string{"1", "8"} }, "measured otherwise (t0_c8, run", "output_length_tokens: was 64, is 4096")
 	c.refuses(func(cfg *Config) { cfg.Concurrency, cfg.OutputLength = []string{"1", "8"}, 64 }, "measured otherwise (t0_c1, run", "output_length_tokens: was 4096, is 64")
 	c.must(func(cfg *Config) { cfg.Concurrency = []string{"1", "2", "4"} }, "t0_c4")
 	book, _, err := readBook(c.cfg.SaveDir)
-	if err != nil || len(book.Earlier) != 2 || len(book.Points) != 4 {
-		t.Errorf("got %d earlier runs and %d rows, want 2 and 4 (%v)", len(book.Earlier), len(book.Points), err)
+	if err != nil || len(book.Earlier) != 3 || len(book.Points) != 5 {
+		t.Errorf("got %d earlier runs and %d rows, want 3 and 5 (%v)", len(book.Earlier), len(book.Points), err)
 	}
 	var summary collector.Summary
 	for _, r := range book.Points {
@@ -415,6 +428,32 @@ func TestResumeAfterOtherSweeps(t *testing.T) {
 	}
 	if summary.Concurrency != 8 {
 		t.Errorf("got %+v, want the other sweep's point", summary)
+	}
+}
+
+// tells checks what the rows of a point say that it was measured with.
+func (c *campaign) tells(point, length, baseline string) {
+	c.t.Helper()
+	book, _, err := readBook(c.cfg.SaveDir)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	i := slices.IndexFunc(book.Points, func(r bookRow) bool { return r.Point == point })
+	if i < 0 || fmt.Sprint(book.Points[i].rowSettings) != "{mtbench MTBench 1 "+length+"}" {
+		c.t.Errorf("%s: got rows %+v", point, book.Points)
+	}
+	f, err := os.Open(filepath.Join(c.cfg.SaveDir, "summary.csv"))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer f.Close()
+	rows, err := csv.NewReader(f).ReadAll()
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	i = slices.IndexFunc(rows, func(r []string) bool { return r[1] == point })
+	if i < 0 || !slices.Equal(rows[0][len(rows[0])-5:], rowColumns) || !slices.Equal(rows[i][len(rows[i])-5:], []string{"mtbench", "MTBench", "1", length, baseline}) {
+		c.t.Errorf("%s: got %q", point, rows)
 	}
 }
 

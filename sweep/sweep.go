@@ -176,7 +176,7 @@ func (s *Sweep) open(ctx context.Context, k kept) (srv server, b *book, earlier 
 	if err != nil {
 		return
 	}
-	for _, w := range warnings {
+	for _, w := range append(warnings, s.mixed(k, srv)...) {
 		s.warn(w)
 	}
 	b = s.newBook(srv, k)
