@@ -67,6 +67,7 @@ func NewPlan(cfg Config) (*Plan, error) {
 		errs = append(errs, checkNoRun(cfg.SaveDir)...)
 	}
 	errs = append(errs, p.divide()...)
+	p.Warnings = append(p.Warnings, p.warmupWarning()...)
 	errs = append(errs, p.checkFiles()...)
 	if cfg.SaveDir != "" {
 		errs = append(errs, p.checkFolders()...)

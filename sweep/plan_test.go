@@ -50,7 +50,7 @@ func TestRefusals(t *testing.T) {
 	n := func(i int) func(*Config) { return func(c *Config) { c.NumRequests = &i } }
 	f(n(0), "--num_requests 0: want 1 to 20")
 	f(n(-1), "--num_requests -1")
-	f(func(c *Config) { c.Repeats = -2 }, "cannot use --repeats -2: want a number of runs of each point, 1 to 1000")
+	f(func(c *Config) { c.Repeats = -2 }, "cannot use --repeats -2: want 1 to 1000")
 	f(func(c *Config) { c.Warmup = -1 }, "cannot use --warmup -1: want 0 (none)")
 	f(n(21), "--num_requests 21: want 1 to 20")
 	f(func(c *Config) { c.MTBench = questions(t, 100); n(81)(c) }, "--num_requests 81: want 1 to 80")

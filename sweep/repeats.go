@@ -9,8 +9,8 @@ import (
 	"spectap/collector"
 )
 
-// mostRepeats bounds --repeats.
-const mostRepeats = 1000
+// MostRepeats bounds --repeats.
+const MostRepeats = 1000
 
 // repeatPoints plans the later runs of the points: all points once, then all
 // again. Each second round runs backwards, so that a steady drift of the server
@@ -19,8 +19,8 @@ const mostRepeats = 1000
 // effect of the point.
 func (p *Plan) repeatPoints() error {
 	n := p.Config.Repeats
-	if n < 1 || n > mostRepeats {
-		return fmt.Errorf("cannot use --repeats %d: want a number of runs of each point, 1 to %d", n, mostRepeats)
+	if n < 1 || n > MostRepeats {
+		return fmt.Errorf("cannot use --repeats %d: want 1 to %d", n, MostRepeats)
 	}
 	once := p.Points
 	for r := 1; r < n; r++ {

@@ -122,6 +122,9 @@ func notes(w io.Writer, res Result) {
 	if names := withoutSteady(res.Summaries); len(names) > 0 {
 		fmt.Fprintf(w, "no steady state that means something in %s: performance.json says why\n", strings.Join(names, ", "))
 	}
+	for _, note := range steadyWithoutInterval(res) {
+		fmt.Fprintln(w, note)
+	}
 	for _, f := range res.Failed {
 		fmt.Fprintf(w, "%s failed: %s\n", f.Point.Name, f.Reason)
 		if f.Dir != "" {
@@ -198,6 +201,26 @@ func steadyRate(s collector.Summary) string {
 		return fmt.Sprintf("%.1f", w.OutputTPS)
 	}
 	return fmt.Sprintf("%.1f ± %.1f", w.OutputTPS, (w.Interval.High-w.Interval.Low)/2)
+}
+
+// steadyWithoutInterval says why steady tok/s stands without ±, once for each reason.
+func steadyWithoutInterval(res Result) []string {
+	names := map[string][]string{}
+	var reasons []string
+	for _, s := range res.Summaries {
+		pooled := slices.ContainsFunc(res.Repeats, func(r collector.Repeats) bool { return slices.Contains(r.Runs, s.Point) })
+		if w := s.Steady.Usable(); w != nil && !w.Interval.Known && !pooled {
+			if names[w.Interval.Reason] == nil {
+				reasons = append(reasons, w.Interval.Reason)
+			}
+			names[w.Interval.Reason] = append(names[w.Interval.Reason], s.Point)
+		}
+	}
+	var notes []string
+	for _, reason := range reasons {
+		notes = append(notes, fmt.Sprintf("steady tok/s without ± in %s: %s", strings.Join(names[reason], ", "), cmp.Or(reason, "no interval is known")))
+	}
+	return notes
 }
 
 // withoutSteady names the points whose window means nothing, or that have none.

@@ -77,6 +77,7 @@ func TestTableOfLoad(t *testing.T) {
 └─────────────┴─────────────┴────────────┴──────────────┴──────────────┴──────────────┴─────────┴─────────────────────────┴────────┴─────────────┴───────┘
 temperature 0, ttft=200ms for 95.0 % of the requests: concurrency 1 is the largest measured that meets it; n shows it; concurrency 8: n shows less
 no steady state that means something in t0_c32, t0_c99: performance.json says why
+steady tok/s without ± in t0_c1: too few blocks
 t1_c8 failed: why
 `
 	if got := "\n" + b.String(); got != want {

@@ -92,6 +92,16 @@ func (w warmup) warnings() []string {
 	return []string{fmt.Sprintf("%d requests of the warm-up failed, so that the server may not have been warm; the first: %s", len(w.failed), firstOf(w.failed).Error)}
 }
 
+// warmupWarning says what a warm-up asks that is longer than the data set.
+func (p *Plan) warmupWarning() []string {
+	n, own := p.Shard.part(p.Config.Warmup), p.Conversations()
+	if own == 0 || n <= own {
+		return nil
+	}
+	return []string{fmt.Sprintf("--warmup %d asks %d conversations before each of the %d points, though there are %d questions: each is asked %.4g times, with other words in front each time",
+		p.Config.Warmup, n, len(p.Points), own, float64(n)/float64(own))}
+}
+
 // checkWarmup refuses a number that cannot be asked.
 func (c Config) checkWarmup() error {
 	if c.Warmup < 0 {

@@ -90,7 +90,7 @@ func (f *execFlags) read(p program, c *cobra.Command, args []string) (*execution
 	cfg := &f.config
 	cfg.Argv, cfg.Env, cfg.Version, cfg.KeepTexts = publicCommand(p.argv), p.env, version(), f.keepTexts
 	cfg.Measure = f.settings.proxy.Measure
-	cfg.SLO, cfg.Mistakes = f.slo, checkSLOShare(f.slo, cfg.SLOShare)
+	cfg.SLO, cfg.Mistakes = f.slo, checkSLOShare(c.Flags(), f.slo, cfg.SLOShare)
 	e.noReport = cfg.NoReport
 	e.private = cfg.MTBench+cfg.SpecBench+cfg.Dataset == ""
 	if e.private { // what is captured is all that there is

@@ -84,6 +84,7 @@ func (p program) root() *cobra.Command {
 	root.SetOut(p.stdout)
 	root.SetErr(p.stderr)
 	root.SetGlobalNormalizationFunc(dashes)
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return flagError(err) })
 	root.AddCommand(p.demoCommand(), p.proxyCommand(), p.sweepCommand(), p.collectCommand(), p.reportCommand(), p.execCommand(), p.launchCommand(), p.checkCommand(), p.healthcheckCommand(), p.uploadCommand(), p.compareCommand(), p.versionCommand())
 	completeForShells(root)
 	return root

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -119,23 +120,28 @@ func (f *sweepFlags) read(p program, flags *pflag.FlagSet) sweep.Config {
 		}
 	}
 	key, err := f.key(p.env)
-	cfg.APIKey, cfg.Mistakes = key, errors.Join(f.check(), err)
+	cfg.APIKey, cfg.Mistakes = key, errors.Join(f.check(flags), err)
 	return cfg
 }
 
 // check refuses what sweep.Config cannot tell from a setting left out.
-func (f *sweepFlags) check() error {
+func (f *sweepFlags) check(flags *pflag.FlagSet) error {
 	var errs []error
 	if f.config.OutputLength == 0 {
 		errs = append(errs, errors.New("cannot use --output_length 0: want at least 1 token"))
 	}
 	if f.config.Repeats == 0 {
-		errs = append(errs, errors.New("cannot use --repeats 0: want at least 1"))
+		errs = append(errs, errors.New("cannot use --repeats 0: want 1 to "+strconv.Itoa(sweep.MostRepeats)))
+	}
+	for _, name := range []string{"arrivals", "arrivals_seed"} {
+		if flags.Changed(name) && len(f.requestRate) == 0 {
+			errs = append(errs, fmt.Errorf("cannot use --%s without --request_rate: only an open loop has arrivals", name))
+		}
 	}
 	if f.config.GPUs == 0 {
 		errs = append(errs, errors.New("cannot use --num_gpus 0: want at least 1"))
 	}
-	if err := checkSLOShare(f.slo, f.config.SLOShare); err != nil {
+	if err := checkSLOShare(flags, f.slo, f.config.SLOShare); err != nil {
 		errs = append(errs, err)
 	}
 	if levels := []string{"debug", "info", "warn", "error"}; !slices.Contains(levels, f.logLevel) {
