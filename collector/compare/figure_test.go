@@ -10,7 +10,7 @@ import (
 
 // Sides that are equal up to rounding do not differ at all.
 func TestDifferenceOfRounding(t *testing.T) {
-	a, b := 0.1+0.2, 0.3
+	a, b := 0.30000000000000004, 0.3
 	f := Figure{A: &a, B: &b}
 	f.points()
 	if *f.Difference.Value != 0 || *f.Ratio.Value != 1 {
