@@ -21,7 +21,7 @@ func (p Point) recordWarnings() []string {
 			counts[w]++
 		}
 	}
-	var list []string
+	list := p.unbelievableWarnings()
 	if len(stamps) > 1 || stamps[StampsMixed] > 0 {
 		list = append(list, fmt.Sprintf("time stamps are mixed: %d requests kernel, %d user, %d both", stamps[StampsKernel], stamps[StampsUser], stamps[StampsMixed]))
 	}
