@@ -26,6 +26,10 @@ const (
 // FileBook is a sweep's own file, beside the folders of its points.
 const FileBook = "sweep.json"
 
+// UnfinishedReports names the files in a sweep's folder in which a report is
+// written before it gets its name. A killed process leaves one.
+const UnfinishedReports = ".spectap-report-*"
+
 // Point is one temperature at one concurrency: what was asked and every Record of it.
 type Point struct {
 	Run     Run

@@ -247,12 +247,14 @@ func checkWritable(dir string) error {
 	return errors.Join(f.Close(), err)
 }
 
-// removeTrials removes the files of sweeps that were killed in checkWritable.
+// removeTrials removes the files of sweeps that were killed in checkWritable, or
+// while their report was written.
 func removeTrials(dir string) {
 	names, _ := fs.Glob(os.DirFS(dir), trialPattern)
 	for _, name := range names {
 		file := filepath.Join(dir, name)
-		if info, err := os.Lstat(file); err == nil && info.Mode().IsRegular() && info.Size() == 0 {
+		report, _ := filepath.Match(collector.UnfinishedReports, name)
+		if info, err := os.Lstat(file); err == nil && info.Mode().IsRegular() && (report || info.Size() == 0) {
 			_ = os.Remove(file)
 		}
 	}

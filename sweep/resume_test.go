@@ -460,7 +460,7 @@ func (c *campaign) tells(point, length, baseline string) {
 // What checkWritable left is removed from a folder of any name, and nothing else.
 func TestRemoveTrials(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "out [a]")
-	for name, text := range map[string]string{".spectap-1": "", ".spectap-2": "mine", "spectap-3": ""} {
+	for name, text := range map[string]string{".spectap-1": "", ".spectap-2": "mine", ".spectap-report-4": "a page", "spectap-3": ""} {
 		if err := errors.Join(os.MkdirAll(dir, 0o777), os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666)); err != nil {
 			t.Fatal(err)
 		}

@@ -15,6 +15,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+
+	"spectap/collector"
 )
 
 // FileReport is the report's name in the folder of a sweep.
@@ -104,7 +106,7 @@ func writeWhole(path string, text []byte) error {
 		}
 		return nil
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), ".spectap-*")
+	f, err := os.CreateTemp(filepath.Dir(path), collector.UnfinishedReports)
 	if err != nil {
 		return fmt.Errorf("%w: %q: %w", ErrWrite, path, err)
 	}
