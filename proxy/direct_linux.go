@@ -3,6 +3,7 @@ package proxy
 import (
 	"net"
 	"os"
+	"runtime"
 	"sync"
 	"syscall"
 	"unsafe"
@@ -14,13 +15,15 @@ import (
 // scheduler of the system call. The socket never blocks, so nothing is lost by
 // that, and much is won: a call that is told wakes the scheduler's monitor
 // thread whenever the process was idle, as it is before most events of a stream,
-// which costs more than the write's own way through Go.
+// which costs more than the write's own way through Go. See toldWrites.
 type directConn struct {
 	*net.TCPConn
 	raw  syscall.RawConn
 	send func(fd uintptr) bool // made once, so that a write allocates nothing
 
 	mu    sync.Mutex // one write at a time
+	told  uint       // one system call in so many is told; 0 for none
+	calls uint       // so far
 	p     []byte     // left of the write that runs
 	err   error
 	quick bool   // hurry was called
@@ -38,6 +41,9 @@ func direct(c net.Conn) net.Conn {
 		return c
 	}
 	d := &directConn{TCPConn: tc, raw: raw}
+	if runtime.GOMAXPROCS(0) == 1 {
+		d.told = toldWrites
+	}
 	d.send = d.sendSome
 	return d
 }
@@ -64,10 +70,17 @@ func (c *directConn) write(p []byte) (int, error) {
 	return n, err
 }
 
+// toldWrites is how many writes there are to one that Go's scheduler is told of,
+// where the process has one processor: its core goes to sleep with it, and wakes
+// late at the next event, unless the monitor thread is about. At 512 streams one
+// in three costs 9 % more CPU than none and brings an event 2 to 4 µs earlier.
+const toldWrites = 3
+
 // sendSome runs under the netpoller; false parks until the socket takes more.
 func (c *directConn) sendSome(fd uintptr) bool {
 	for len(c.p) > 0 {
-		n, _, errno := unix.RawSyscall6(unix.SYS_SENDTO, fd, uintptr(unsafe.Pointer(unsafe.SliceData(c.p))), uintptr(len(c.p)), unix.MSG_NOSIGNAL, 0, 0)
+		c.calls++
+		n, errno := sendTo(fd, c.p, c.told > 0 && c.calls%c.told == 0)
 		switch errno {
 		case 0:
 			c.p = c.p[n:]
@@ -83,6 +96,16 @@ func (c *directConn) sendSome(fd uintptr) bool {
 		}
 	}
 	return true
+}
+
+// sendTo writes what the socket takes of p.
+func sendTo(fd uintptr, p []byte, told bool) (n uintptr, errno syscall.Errno) {
+	if told {
+		n, _, errno = unix.Syscall6(unix.SYS_SENDTO, fd, uintptr(unsafe.Pointer(unsafe.SliceData(p))), uintptr(len(p)), unix.MSG_NOSIGNAL, 0, 0)
+		return n, errno
+	}
+	n, _, errno = unix.RawSyscall6(unix.SYS_SENDTO, fd, uintptr(unsafe.Pointer(unsafe.SliceData(p))), uintptr(len(p)), unix.MSG_NOSIGNAL, 0, 0)
+	return n, errno
 }
 
 // hurry implements putOff.
