@@ -75,8 +75,8 @@ func TestCoverageOfShare(t *testing.T) {
 	for _, p := range shares {
 		for _, alike := range []float64{0, 0.3, 1} {
 			for _, n := range sizes {
-				both := study{truth: p, trial: func(rng *rand.Rand, n int) Interval { return Share(sharing(rng, n, p, alike)) }}.run(samples, n)
-				lower := study{truth: p, trial: func(rng *rand.Rand, n int) Interval { return ShareAtLeast(sharing(rng, n, p, alike)) }}.run(samples, n)
+				both := study{truth: p, trial: func(rng *rand.Rand, n int) Interval { return ShareOfRuns([][]Part{sharing(rng, n, p, alike)}) }}.run(samples, n)
+				lower := study{truth: p, trial: func(rng *rand.Rand, n int) Interval { return ShareOfRunsAtLeast([][]Part{sharing(rng, n, p, alike)}) }}.run(samples, n)
 				if *coverage > 0 {
 					t.Logf("share %5v, alike %3v, n = %3d: %v; at least: %v", p, alike, n, both, lower)
 				}

@@ -97,8 +97,8 @@ func tooFewValues(n int, q float64) string {
 	return fmt.Sprintf("n = %d is too few for p%s", n, strconv.FormatFloat(100*q, 'g', 6, 64))
 }
 
-// Share gives the interval of a share of requests, sum(Num) / sum(Den), where Num
-// counts a conversation's hits and Den its requests. It is Clopper and Pearson's
+// ShareOfRuns gives the interval of a share of requests, sum(Num) / sum(Den), where
+// Num counts a conversation's hits and Den its requests. It is Clopper and Pearson's
 // for the number of independent requests that are worth as much as these: with p
 // the share, N requests and V the variance of p over conversations,
 //
@@ -108,11 +108,9 @@ func tooFewValues(n int, q float64) string {
 // rarer way: so a share of 0 or 1 has an interval too, and is worth no more than
 // its conversations. Source: Korn and Graubard, Confidence Intervals for
 // Proportions With Small Expected Number of Positive Counts, 1998.
-func Share(hits []Part) Interval { return ShareOfRuns([][]Part{hits}) }
-
-// ShareOfRuns is Share over all requests of several runs, where every run was asked
-// the same conversations (index i is the same one in each). A conversation with all
-// its runs is one cluster. To V is added what runs add to the square of a bound's
+//
+// Several runs were asked the same conversations (index i is the same one in each).
+// A conversation with all its runs is one cluster. To V is added what runs add to the square of a bound's
 // distance in RatioOfRuns, divided by t'^2: N' is the less the farther runs are
 // apart, and the fewer they are. Runs that are all at 0 or 1 add nothing.
 func ShareOfRuns(runs [][]Part) Interval {
@@ -123,11 +121,8 @@ func ShareOfRuns(runs [][]Part) Interval {
 	return Interval{Low: low, High: high, Known: true}
 }
 
-// ShareAtLeast gives the bound above which the share is with 95 % confidence. Its
-// Interval ends at 1.
-func ShareAtLeast(hits []Part) Interval { return ShareOfRunsAtLeast([][]Part{hits}) }
-
-// ShareOfRunsAtLeast is ShareAtLeast of several runs.
+// ShareOfRunsAtLeast gives the bound above which the share is with 95 % confidence.
+// Its Interval ends at 1.
 func ShareOfRunsAtLeast(runs [][]Part) Interval {
 	low, _, reason := shareBounds(runs, 1-Level)
 	if reason != "" {
@@ -175,7 +170,7 @@ func betweenRuns(runs [][]Part, tail float64) float64 {
 	return ofRuns(f, tail, runs) / square(float64(f.n-1), tail)
 }
 
-// worth is N' of Share. more is added to V.
+// worth is N' of ShareOfRuns. more is added to V.
 func worth(hits []Part, all Part, clusters, more float64) float64 {
 	other := Part{Den: all.Den / clusters}
 	if all.Num < all.Den/2 {

@@ -48,11 +48,8 @@ func TestShareOfRuns(t *testing.T) {
 	near(t, "low", got.Low, 0.42973642586837846, 1e-6)
 	near(t, "high", got.High, 0.9683331376539733, 1e-6)
 	near(t, "at least", least.Low, 0.4828816758463393, 1e-6)
-	if one := ShareOfRuns(three[:1]); one != Share(three[0]) {
-		t.Errorf("got %+v of one run alone", one)
-	}
 	all := hits(2, 2, 2, 2, 2, 2, 2, 2, 2, 2)
-	if same, alone := ShareOfRuns([][]Part{all, all, all}), Share(all); !same.Known || same.High != 1 || same.Low > alone.Low+0.02 || same.Low < alone.Low-1e-9 {
+	if same, alone := ShareOfRuns([][]Part{all, all, all}), ShareOfRuns([][]Part{all}); !same.Known || same.High != 1 || same.Low > alone.Low+0.02 || same.Low < alone.Low-1e-9 {
 		t.Errorf("got %+v: the same conversations again show no more than %+v", same, alone)
 	}
 	if got := ShareOfRuns([][]Part{all, all[1:]}); got.Known || got.Reason != "runs of 10 and 9 conversations cannot be taken together" {
@@ -106,23 +103,23 @@ func TestShare(t *testing.T) {
 	for i := range hits {
 		hits[i] = Part{2, 2}
 	}
-	all := Share(hits)
+	all := ShareOfRuns([][]Part{hits})
 	if !all.Known || all.High != 1 || all.Low < 0.94 || all.Low > 0.96 {
 		t.Errorf("got %+v of 160 of 160 in 80 conversations", all)
 	}
 	last := all.Low
 	for i := range 10 {
 		hits[i].Num--
-		got := Share(hits)
+		got := ShareOfRuns([][]Part{hits})
 		if got.Low >= last || got.High <= got.Low {
 			t.Errorf("got %+v with %d misses, %v with one less", got, i+1, last)
 		}
 		last = got.Low
 	}
-	if one := ShareAtLeast(hits); one.High != 1 || one.Low <= last {
+	if one := ShareOfRunsAtLeast([][]Part{hits}); one.High != 1 || one.Low <= last {
 		t.Errorf("got %+v, the interval begins at %v", one, last)
 	}
-	if got := Share(hits[:1]); got.Known || got.Reason == "" {
+	if got := ShareOfRuns([][]Part{hits[:1]}); got.Known || got.Reason == "" {
 		t.Errorf("got %+v", got)
 	}
 }
