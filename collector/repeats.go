@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 
 	"spectap/collector/estimate"
 )
@@ -90,9 +89,27 @@ type RunFigures struct {
 // runFigure is one figure of a run: parts by conversation, of which index i is the
 // same one in all runs, or a value over time.
 type runFigure struct {
-	name  string
-	parts []estimate.Part
-	value float64
+	name     string
+	parts    []estimate.Part
+	possible bounds // of parts
+	value    float64
+}
+
+// bounds holds an interval to the values that a figure can have.
+type bounds func(estimate.Interval) estimate.Interval
+
+func asShare(in estimate.Interval) estimate.Interval  { return in.Within(0, 1) }
+func asLength(in estimate.Interval) estimate.Interval { return in.Possible(1, math.Inf(1)) }
+
+// asGain is nothing at the least, and a token a step at the most.
+func asGain(in estimate.Interval) estimate.Interval { return in.Possible(0, 1) }
+
+// asPositive refuses an interval that holds 0.
+func asPositive(in estimate.Interval) estimate.Interval {
+	if in.Known && in.Low <= 0 {
+		return estimate.Interval{Reason: "the runs differ too much for an interval"}
+	}
+	return in
 }
 
 // RunFigures measures a Point for PoolRuns. It holds no Record.
@@ -115,13 +132,13 @@ func (m Measured) RunFigures() (RunFigures, error) {
 		if p.view() == ViewServer {
 			own = server
 		}
-		f.add(FigureAL, own)
-		f.add(FigureClientAL, client)
-		f.add(FigureServerAL, server)
+		f.add(FigureAL, asLength, own)
+		f.add(FigureClientAL, asLength, client)
+		f.add(FigureServerAL, asLength, server)
 		p.addDrafts(&f, s, own)
 	}
-	f.add(FigureTTFT, p.timesByQuestion(s, func(t requestTimes) (float64, bool) { return t.ttft, true }))
-	f.add(FigureTPOT, p.timesByQuestion(s, func(t requestTimes) (float64, bool) { return t.tpot, t.tpot > 0 }))
+	f.add(FigureTTFT, asPositive, p.timesByQuestion(s, func(t requestTimes) (float64, bool) { return t.ttft, true }))
+	f.add(FigureTPOT, asPositive, p.timesByQuestion(s, func(t requestTimes) (float64, bool) { return t.tpot, t.tpot > 0 }))
 	if whole, ok := s.span(); ok {
 		f.figures = append(f.figures, runFigure{name: FigureOutputTPS, value: tokensIn(s.arrivals(), span{math.Inf(-1), whole.to}) / whole.seconds()})
 	}
@@ -133,9 +150,9 @@ func (m Measured) RunFigures() (RunFigures, error) {
 }
 
 // add takes a ratio over conversations; one without any is left out.
-func (f *RunFigures) add(name string, parts []estimate.Part) {
+func (f *RunFigures) add(name string, possible bounds, parts []estimate.Part) {
 	if sum := estimate.Sum(parts); sum.Den != 0 {
-		f.figures = append(f.figures, runFigure{name: name, parts: parts, value: sum.Ratio()})
+		f.figures = append(f.figures, runFigure{name: name, parts: parts, possible: possible, value: sum.Ratio()})
 	}
 }
 
@@ -159,38 +176,37 @@ func (p Point) addShorter(f *RunFigures, s selection, own []estimate.Part, hist 
 	for n := range k {
 		shorter = p.partsByQuestion(shortened(s.conversations(p, p.view()), n))
 		if n > 0 {
-			f.add(FigureShorter(n), shorter)
+			f.add(FigureShorter(n), asLength, shorter)
 		}
 	}
 	gain := slices.Clone(own)
 	for i := range gain {
 		gain[i].Num -= shorter[i].Num
 	}
-	f.add(FigureGain(k), gain)
+	f.add(FigureGain(k), asGain, gain)
 }
 
 // addPositions adds both acceptance rates by draft position.
 func addPositions(f *RunFigures, s selection, questions int, rates PositionRates) {
-	for _, conditional := range []bool{false, true} {
-		n := len(rates.PerPosition)
-		if conditional {
-			n = len(rates.Conditional)
-		}
-		for i := range n {
-			parts := make([]estimate.Part, questions)
-			for _, c := range s.convs {
-				for c.index >= len(parts) { // without questions
-					parts = append(parts, estimate.Part{})
-				}
-				steps, above, reachedAt, acceptedAt := c.positions(rates.Source)
-				parts[c.index] = estimate.Part{Num: at(above, i), Den: float64(steps)}
-				if conditional {
-					parts[c.index] = estimate.Part{Num: at(acceptedAt, i), Den: at(reachedAt, i)}
-				}
-			}
-			f.add(FigurePosition(i+1, conditional), parts)
-		}
+	perPosition, conditional := rates.parts(s.convs)
+	for i, parts := range perPosition {
+		f.add(FigurePosition(i+1, false), asShare, s.byPlace(parts, questions))
 	}
+	for i, parts := range conditional {
+		f.add(FigurePosition(i+1, true), asShare, s.byPlace(parts, questions))
+	}
+}
+
+// byPlace puts what the conversations give at their places in the data set.
+func (s selection) byPlace(parts []estimate.Part, questions int) []estimate.Part {
+	placed := make([]estimate.Part, questions)
+	for i, c := range s.convs {
+		for c.index >= len(placed) { // without questions
+			placed = append(placed, estimate.Part{})
+		}
+		placed[c.index] = parts[i]
+	}
+	return placed
 }
 
 // alByQuestion are the parts of Average_AL by place in the data set.
@@ -295,27 +311,9 @@ func pooledFigure(name string, runs []runFigure, seed int64) RepeatFigures {
 	}
 	f.Method = "runs and conversations"
 	parts = present(parts)
-	f.Pooled, f.Interval = estimate.Sum(slices.Concat(parts...)).Ratio(), estimate.RatioOfRuns(parts, seed)
-	switch {
-	case strings.Contains(name, "acceptance_at_"):
-		f.Interval = f.Interval.Within(0, 1)
-	case strings.Contains(name, "gained_at_"): // nothing at the least, a token a step at the most
-		f.Interval = f.Interval.Possible(0, 1)
-	case strings.Contains(name, "average_al"):
-		f.Interval = f.Interval.Possible(1, math.Inf(1))
-	default:
-		f.Interval = positive(f.Interval)
-	}
+	f.Pooled, f.Interval = estimate.Sum(slices.Concat(parts...)).Ratio(), runs[0].possible(estimate.RatioOfRuns(parts, seed))
 	f.spread(parts)
 	return f
-}
-
-// positive refuses an interval that holds 0, which none of these figures can be.
-func positive(in estimate.Interval) estimate.Interval {
-	if in.Known && in.Low <= 0 {
-		return estimate.Interval{Reason: "the runs differ too much for an interval"}
-	}
-	return in
 }
 
 // present are the parts without the conversations that no run has, all of one length.

@@ -23,7 +23,7 @@ func TestPoolRunsByHand(t *testing.T) {
 		for _, v := range run {
 			parts = append(parts, estimate.Part{Num: v, Den: 1})
 		}
-		f.add(FigureAL, parts)
+		f.add(FigureAL, asLength, parts)
 		f.figures = append(f.figures, runFigure{name: FigureOutputTPS, value: 100 + 10*float64(i)})
 		runs = append(runs, f)
 	}
@@ -74,7 +74,7 @@ func TestTooFewRuns(t *testing.T) {
 	f("", 2337, 2338, 2339)
 	f("the runs differ too much for an interval", 100, 200, 300) // 200 ± 248
 	f("all runs have the same value", 5, 5, 5)
-	if in := positive(estimate.Interval{Low: -1, High: 3, Known: true}); in.Known || in.Reason != "the runs differ too much for an interval" {
+	if in := asPositive(estimate.Interval{Low: -1, High: 3, Known: true}); in.Known || in.Reason != "the runs differ too much for an interval" {
 		t.Errorf("got %+v of a time", in)
 	}
 }

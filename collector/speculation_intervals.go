@@ -25,16 +25,7 @@ const noConversation = "the rate counts steps of requests that are in no measure
 // withIntervals adds the intervals of both rates: each conversation gives its
 // steps that accepted at a position, and those that are divided by.
 func (r PositionRates) withIntervals(convs []measuredConversation, seed int64) PositionRates {
-	perPosition, conditional := make([][]estimate.Part, len(r.PerPosition)), make([][]estimate.Part, len(r.Conditional))
-	for _, c := range convs {
-		steps, above, reachedAt, acceptedAt := c.positions(r.Source)
-		for i := range perPosition {
-			perPosition[i] = append(perPosition[i], estimate.Part{Num: at(above, i), Den: float64(steps)})
-		}
-		for i := range conditional {
-			conditional[i] = append(conditional[i], estimate.Part{Num: at(acceptedAt, i), Den: at(reachedAt, i)})
-		}
-	}
+	perPosition, conditional := r.parts(convs)
 	intervals := estimate.Ratios(append(perPosition, conditional...), seed)
 	around := func(rates []float64, intervals []Interval) []Interval {
 		for i, in := range intervals {
@@ -52,6 +43,21 @@ func (r PositionRates) withIntervals(convs []measuredConversation, seed int64) P
 		r.ConditionalIntervals = around(r.Conditional, intervals[n:])
 	}
 	return r
+}
+
+// parts are what each conversation gives to both rates, by position.
+func (r PositionRates) parts(convs []measuredConversation) (perPosition, conditional [][]estimate.Part) {
+	perPosition, conditional = make([][]estimate.Part, len(r.PerPosition)), make([][]estimate.Part, len(r.Conditional))
+	for _, c := range convs {
+		steps, above, reachedAt, acceptedAt := c.positions(r.Source)
+		for i := range perPosition {
+			perPosition[i] = append(perPosition[i], estimate.Part{Num: at(above, i), Den: float64(steps)})
+		}
+		for i := range conditional {
+			conditional[i] = append(conditional[i], estimate.Part{Num: at(acceptedAt, i), Den: at(reachedAt, i)})
+		}
+	}
+	return perPosition, conditional
 }
 
 // at is the number at a position; 0 beyond the last.
