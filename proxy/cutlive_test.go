@@ -114,6 +114,24 @@ func BenchmarkCutterTokens(b *testing.B) {
 		`,"usage":{"prompt_tokens":47,"total_tokens":57,"completion_tokens":%,"completion_tokens_details":null}`)
 }
 
+// Events that never are as the one before, as where the number of tokens changes.
+func BenchmarkCutterChanging(b *testing.B) {
+	var events [2][]byte
+	for i, ids := range []string{"[314]", "[314,15]"} {
+		event := strings.Replace(strings.ReplaceAll(benchEvent, "%", "5"), `"token_ids":null`, `"token_ids":`+ids, 1)
+		events[i] = []byte(event + `,"usage":{"prompt_tokens":47,"total_tokens":57,"completion_tokens":9,"completion_tokens_details":null}}` + "\n\n")
+	}
+	var c Cutter
+	c.Reset(Asked{Usage: true, Continuous: true})
+	dst := make([]byte, 0, 1024)
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		if out := c.Feed(dst, events[i%2]); len(out) < 200 {
+			b.Fatalf("%d bytes came out", len(out))
+		}
+	}
+}
+
 func BenchmarkCutterNothingAsked(b *testing.B) { benchCut(b, Asked{}, "") }
 
 // Feed allocates nothing in steady state.

@@ -5,6 +5,9 @@ import "bytes"
 const (
 	longestText  = 256     // of an event that shape reads
 	longestShape = 4 << 10 // of an event that shape keeps
+
+	triesInARow = 4  // of events that the next one does not fit
+	triesApart  = 32 // after that, one in so many
 )
 
 // shape is the last event of a stream without its text. Most events of an answer
@@ -14,6 +17,7 @@ type shape struct {
 	rest  []byte // what stands before the text and what stands behind it
 	at    int    // where the text belongs
 	event event  // what look says of it; its indices are those in rest
+	tries uint   // events learnt or left out since one was known
 }
 
 // read returns what look says of unit, where unit is that event with another
@@ -37,6 +41,7 @@ func (s *shape) read(unit []byte) (e event, ok bool) {
 	if to < 0 || !bytes.Equal(unit[to:], s.rest[e.usageTo:]) {
 		return e, false
 	}
+	s.tries = 0
 	e.close += to - e.usageTo
 	e.usageValue += from - e.usageFrom
 	e.usageFrom, e.usageTo, e.usageValueEnd = from, to, to
@@ -98,10 +103,11 @@ func digits(b []byte) (n int) {
 }
 
 // learn keeps unit, of which look says e, without the first text in it that a
-// model writes to. Events that end a choice or carry more are not worth it.
+// model writes to. Events that end a choice or carry more are not worth it, and a
+// stream whose events are all different is tried now and then only.
 func (s *shape) learn(unit []byte, e event) {
 	s.rest = s.rest[:0]
-	if !e.filled || e.finish || e.fingerprint != nil || e.timings != nil || len(unit) > longestShape {
+	if s.tries++; s.tries > triesInARow && s.tries%triesApart != 0 || !e.filled || e.finish || e.fingerprint != nil || e.timings != nil || len(unit) > longestShape {
 		return
 	}
 	from := textStart(unit)

@@ -106,6 +106,30 @@ func TestShape(t *testing.T) {
 	f(`{"choices":[{"text":"a"}],"usage":{"c":"\u0041"}}`, `{"choices":[{"text":"a"}],"usage":{"c":"\u004"}}`, false)
 }
 
+// A stream whose events never fit is hardly looked at any more, and one that
+// changes to events that do is known again.
+func TestShapeGivesUp(t *testing.T) {
+	var s shape
+	learnt, known := 0, 0
+	for i := range 320 {
+		unit := []byte(`data: {"choices":[{"text":"a","token_ids":[1]}]}` + "\n\n")
+		if i%2 == 0 && i < 160 {
+			unit = []byte(`data: {"choices":[{"text":"a","token_ids":[1,2]}]}` + "\n\n")
+		}
+		if _, ok := s.read(unit); ok {
+			known++
+			continue
+		}
+		s.learn(unit, look(unit))
+		if len(s.rest) > 0 && i < 160 {
+			learnt++
+		}
+	}
+	if learnt > 10 || known < 120 {
+		t.Errorf("%d of 160 different events were learnt, want 10 or fewer; %d of 160 equal ones known, want 120 or more", learnt, known)
+	}
+}
+
 // Whatever came before, a shape never contradicts look.
 func FuzzShape(f *testing.F) {
 	f.Add([]byte(`{"choices":[{"delta":{"content":"a"},"finish_reason":null}]}`), []byte(`{"choices":[{"delta":{"content":"bc"},"finish_reason":null}]}`))
