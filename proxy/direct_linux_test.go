@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"os"
+	"runtime"
 	"syscall"
 	"testing"
 	"time"
@@ -94,5 +95,18 @@ func TestDirectWriteErrors(t *testing.T) {
 	_ = ours.Close()
 	if n, err := io.WriteString(ours, "x"); n != 0 || !errors.Is(err, net.ErrClosed) {
 		t.Errorf("after Close: got %d, %v", n, err)
+	}
+}
+
+// With one processor some writes tell Go's scheduler, with several none.
+func TestDirectTellsWithOneProcessor(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
+	for _, n := range []int{1, 2} {
+		runtime.GOMAXPROCS(n)
+		ours, _ := directPair(t)
+		want := map[int]uint{1: toldWrites, 2: 0}[n]
+		if got := ours.(*directConn).told; got != want {
+			t.Errorf("%d processors: one write in %d is told, want %d", n, got, want)
+		}
 	}
 }
