@@ -30,7 +30,7 @@ func TestFileLimit(t *testing.T) {
 	limited := start(t, nil, "/bin/sh", "-c", `ulimit -n 256; exec "$0" "$@"`, command(t, "spectap"), "proxy", "--upstream", engine,
 		"--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--log_format", "json", "--records", path, "--pprof")
 	p := &proxyProcess{process: limited, URL: "http://" + limited.printed(t, `"listen":"([0-9.:]+)"`), Admin: "http://" + limited.printed(t, `"admin":"([0-9.:]+)"`)}
-	base := p.vitals(t)
+	base := p.atRest(t)
 	base.routines++ // fasthttp's keeper of the date comes with the first answer
 
 	var clients sync.WaitGroup

@@ -37,7 +37,7 @@ func TestSoak(t *testing.T) {
 			p := startProxy(t, nil, engine, append([]string{"--records", path, "--pprof", "--hold", "10s"}, args...)...) // a slow machine must not make it let go
 			s := newSoak(t, engine, p)
 			s.racy = racy
-			base := p.vitals(t)
+			base := p.atRest(t)
 			base.routines++ // fasthttp's keeper of the date comes with the first answer
 			watched := s.run(t)
 			s.judge(t, base, watched)

@@ -61,7 +61,7 @@ func TestEngineKilledUnderLoad(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	base := p.vitals(t)
+	base := p.atRest(t)
 	base.routines++ // fasthttp's keeper of the date comes with the first answer
 	stop, asking := make(chan struct{}), sync.WaitGroup{}
 	var seen sync.Map // error kinds by request id

@@ -38,6 +38,24 @@ func (p *proxyProcess) vitals(t testing.TB) vitals {
 	return vitals{resident: number(t, residentLine, status), files: p.files(t), routines: number(t, routinesLine, profile)}
 }
 
+// atRest reads what the proxy holds before the first request, once it waits for that:
+// it says where it listens before all of its goroutines have begun.
+func (p *proxyProcess) atRest(t testing.TB) vitals {
+	t.Helper()
+	for deadline := time.Now().Add(pollTimeout); ; time.Sleep(pollEvery) {
+		profile, err := fetch(p.Admin + "/debug/pprof/goroutine?debug=1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if bytes.Contains(profile, []byte("fasthttp.acceptConn")) && bytes.Contains(profile, []byte("fasthttp.(*workerPool).Start")) && bytes.Contains(profile, []byte("(*watcher).run")) {
+			return p.vitals(t)
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the proxy does not wait for requests:\n%s", profile)
+		}
+	}
+}
+
 // files counts the open descriptors of a process.
 func (p *process) files(t testing.TB) int {
 	t.Helper()
