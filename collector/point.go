@@ -275,35 +275,3 @@ const (
 	DropTexts Texts = iota
 	KeepTexts
 )
-
-// writeSynced replaces the file at path, by a temporary file beside it, so that an
-// appended file is never half written.
-func writeSynced(path string, text []byte) (err error) {
-	f, err := os.CreateTemp(filepath.Dir(path), ".spectap-*")
-	if err != nil {
-		return fmt.Errorf("cannot write %q: %w", path, err)
-	}
-	_, err = f.Write(text)
-	if err == nil {
-		err = f.Chmod(0o644)
-	}
-	if err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		return errors.Join(fmt.Errorf("cannot write %q: %w", path, err), os.Remove(f.Name()))
-	}
-	return nil
-}
-
-// syncFolder makes the names in dir durable.
-func syncFolder(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return fmt.Errorf("cannot sync folder: %w", err)
-	}
-	return errors.Join(d.Sync(), d.Close())
-}

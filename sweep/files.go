@@ -232,20 +232,14 @@ func isDiskError(err error) bool {
 	return errors.As(err, &path) || errors.As(err, &link)
 }
 
-// writeWhole writes a file under a temporary name and renames it.
+// writeWhole replaces a file of a folder that this process has for itself.
 func writeWhole(path string, text []byte) error {
-	next := filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".next")
-	f, err := os.Create(next)
+	f, err := os.Create(filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".next"))
+	if err == nil {
+		err = collector.Replace(path, f, text)
+	}
 	if err != nil {
 		return fmt.Errorf("cannot write %q: %w", path, err)
-	}
-	_, err = f.Write(text)
-	err = errors.Join(err, f.Sync(), f.Close())
-	if err == nil {
-		err = os.Rename(next, path)
-	}
-	if err != nil {
-		return errors.Join(fmt.Errorf("cannot write %q: %w", path, err), os.Remove(next))
 	}
 	return nil
 }

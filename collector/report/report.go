@@ -96,31 +96,26 @@ func replaceable(path string) error {
 	return nil
 }
 
-// writeWhole writes a file under a temporary name and renames it, so that a reader
-// sees the old page or the new one. What is no plain file, as /dev/stdout, is
-// written to and not replaced.
+// writeWhole writes a file so that a reader sees the old page or the new one. What
+// is no plain file, as /dev/stdout, is written to and not replaced.
 func writeWhole(path string, text []byte) error {
+	write := writeNext
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
-		if err := writeThrough(path, text); err != nil {
-			return fmt.Errorf("%w: %q: %w", ErrWrite, path, err)
-		}
-		return nil
+		write = writeThrough
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), collector.UnfinishedReports)
-	if err != nil {
+	if err := write(path, text); err != nil {
 		return fmt.Errorf("%w: %q: %w", ErrWrite, path, err)
 	}
-	_, err = f.Write(text)
-	if err == nil {
-		err = f.Chmod(0o644)
-	}
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		return errors.Join(fmt.Errorf("%w: %q: %w", ErrWrite, path, err), os.Remove(f.Name()))
-	}
 	return nil
+}
+
+// writeNext replaces a file.
+func writeNext(path string, text []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(path), collector.UnfinishedReports)
+	if err != nil {
+		return err
+	}
+	return collector.Replace(path, f, text)
 }
 
 // writeThrough writes to a pipe or a device.
