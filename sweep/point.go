@@ -1,6 +1,7 @@
 package sweep
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -64,6 +65,7 @@ func (s *Sweep) runPoint(ctx context.Context, srv server, point PlannedPoint, b 
 		return pointResult{}, files.discard(err)
 	}
 	o.warnings = append(warm.warnings(), o.warnings...)
+	o.reason = cmp.Or(o.reason, srv.otherDrafts(kept.all))
 	run.After = s.settledCounters(ctx, srv.engine, run.Before, kept.finished())
 	run.Schedule = l.schedule // which has begun
 	return s.closePoint(files, run, l, o, kept.all)

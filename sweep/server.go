@@ -33,18 +33,21 @@ type server struct {
 
 	cache       map[string]string // labels of vllm:cache_config_info; nil where there are none
 	draftLength int               // drafts a step, as the first requests show; 0 where they do not
+	positions   int               // of a draft, in the counters; 0 where they have none
+	block       int               // drafts a step in the statistics of the first requests; 0 where they have none
 }
 
 // learn takes from the first requests what the server does not say by itself.
 func (srv *server) learn(b before) {
 	if b.counters != nil {
-		srv.cache, srv.draftLength = b.counters.CacheConfig, len(b.counters.AcceptedPerPos)
+		srv.cache, srv.positions = b.counters.CacheConfig, len(b.counters.AcceptedPerPos)
 	}
 	for _, r := range b.records {
 		if r.Spec != nil {
-			srv.draftLength = max(srv.draftLength, r.Spec.DraftLength)
+			srv.block = max(srv.block, r.Spec.DraftLength)
 		}
 	}
+	srv.draftLength = max(srv.positions, srv.block)
 }
 
 // modelCard is one entry of /v1/models.

@@ -194,7 +194,11 @@ func (s *Sweep) runPoints(ctx context.Context, result *Result, k kept, todo []Pl
 			return err
 		}
 		if i > 0 { // a server that was restarted would fail all points that are left
-			if _, err := s.ready(ctx); err != nil {
+			cards, err := s.ready(ctx)
+			if err != nil {
+				return err
+			}
+			if err := s.unchanged(ctx, srv, cards); err != nil {
 				return err
 			}
 		}
