@@ -104,12 +104,15 @@ func (p Point) results() (results, error) {
 	spec.Warnings = append(append(spec.Warnings, timing.Warnings...), spec.CrossCheck.warnings()...)
 	spec.OpenLoop = p.openLoop(s)
 	spec.Warnings = append(spec.Warnings, spec.OpenLoop.warnings()...)
-	convs := s.conversations(p, p.view())
-	r := results{summary: p.summary(s, spec, timing)}
 	var performance *Performance
 	if !untimed {
-		r.timing = timing.Object()
 		performance = new(p.performance(s, timing, p.steady(s, all)))
+		spec.Warnings = append(spec.Warnings, performance.Steady.warnings()...)
+	}
+	convs := s.conversations(p, p.view())
+	r := results{summary: p.summary(s, spec, timing)}
+	if !untimed {
+		r.timing = timing.Object()
 		r.summary.Steady, r.summary.Goodput = &performance.Steady, performance.Goodput
 	}
 	if !p.Run.Baseline {

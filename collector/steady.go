@@ -81,7 +81,7 @@ func (p Point) steady(s selection, all []*Record) Steady {
 		}
 	}
 	out.Seconds, out.MeanInFlight = whole.seconds(), meanInFlight(flights, whole)
-	need := int(math.Ceil(steadyShare * float64(out.Concurrency)))
+	need := out.wanted()
 	var full []span
 	full, out.MostInFlight = spansAtLeast(own, need)
 	switch {
@@ -223,4 +223,16 @@ func tokensIn(tokens []arrival, in span) float64 {
 		}
 	}
 	return sum
+}
+
+// wanted is how many requests in flight make the load that was asked for.
+func (s Steady) wanted() int { return int(math.Ceil(steadyShare * float64(s.Concurrency))) }
+
+// warnings tell that the point's load was never there, as where a client sends one
+// request after the other, or the questions are fewer than the concurrency.
+func (s Steady) warnings() []string {
+	if s.Concurrency < 1 || s.MostInFlight == 0 || s.MostInFlight >= s.wanted() {
+		return nil
+	}
+	return []string{fmt.Sprintf("concurrency %d was never reached: the most requests in flight were %d; all figures, and what is said of an SLO, are of that load", s.Concurrency, s.MostInFlight)}
 }

@@ -234,3 +234,24 @@ func TestSteadyBlocks(t *testing.T) {
 	f(30, 30)
 	f(100, 30)
 }
+
+// A point whose load was never there warns: a client that was told to send 32 at
+// once and sends one at a time would be judged at 32.
+func TestConcurrencyNeverReached(t *testing.T) {
+	f := func(name string, concurrency int, want bool) {
+		t.Helper()
+		p := users(4, 20, 0.001)
+		p.Run.Concurrency, p.Run.NoSpecStats = concurrency, true
+		r, err := p.results()
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := slices.Contains(r.summary.Warnings, "concurrency "+strconv.Itoa(concurrency)+" was never reached: the most requests in flight were 4; all figures, and what is said of an SLO, are of that load")
+		if got != want {
+			t.Errorf("%s: got warnings %q, want one of the load: %v", name, r.summary.Warnings, want)
+		}
+	}
+	f("as many as asked", 4, false)
+	f("more were asked", 32, true)
+	f("an open loop", 0, false)
+}
