@@ -278,3 +278,19 @@ func TestUnauthorized(t *testing.T) {
 	f("", "no key is set")
 	f("hunter2", "does not take the key")
 }
+
+// What the proxy in between says of a server is told; of another proxy's 502 it is
+// only known that no server is there.
+func TestStateOfServer(t *testing.T) {
+	f := func(status int, body, want string) {
+		t.Helper()
+		if got := answersWith("/health", status, []byte(body)).why; got != want {
+			t.Errorf("%d %s: got %q, want %q", status, body, got, want)
+		}
+	}
+	f(503, "", "/health answers 503")
+	f(502, "<html>", "no connection")
+	f(504, `{"error":"late"}`, "no connection")
+	f(502, `{"error":{"message":"cannot connect","type":"spectap_upstream_refused"}}`, "no connection")
+	f(502, `{"error":{"message":"upstream's answer is not HTTP/1.1","type":"spectap_upstream_protocol"}}`, "no answer: upstream's answer is not HTTP/1.1")
+}

@@ -177,7 +177,7 @@ func (p *progress) wait(why string, waited, most time.Duration) {
 		return
 	}
 	p.lastWait = p.now()
-	p.print(fmt.Sprintf("waiting for the server: %s (%v of %v)", why, waited.Round(time.Second), most), p.terminal)
+	p.print(fmt.Sprintf("waiting for the server: %s (%v of %v, --wait)", why, waited.Round(time.Second), most), p.terminal)
 }
 
 // print writes a line; a passing one is overwritten by the next.

@@ -148,14 +148,14 @@ func (s *Sweep) ready(ctx context.Context) ([]modelCard, error) {
 
 // probe asks once for the health and the models. A notReady error may pass.
 func (s *Sweep) probe(ctx context.Context) ([]modelCard, error) {
-	status, _, err := s.get(ctx, "/health")
+	status, body, err := s.get(ctx, "/health")
 	if err != nil {
 		return nil, notReady{"no connection"}
 	}
 	if status >= 500 {
-		return nil, answersWith("/health", status)
+		return nil, answersWith("/health", status, body)
 	}
-	status, body, err := s.get(ctx, "/v1/models") // a server without /health answers 404 there
+	status, body, err = s.get(ctx, "/v1/models") // a server without /health answers 404 there
 	switch {
 	case err != nil:
 		return nil, notReady{"no connection"}
@@ -166,18 +166,28 @@ func (s *Sweep) probe(ctx context.Context) ([]modelCard, error) {
 	case status == http.StatusNotFound || status == http.StatusMethodNotAllowed:
 		return nil, nil
 	case status >= 500 || status == http.StatusTooManyRequests:
-		return nil, answersWith("/v1/models", status)
+		return nil, answersWith("/v1/models", status, body)
 	}
 	return nil, fmt.Errorf("%w: /v1/models answers %d, want 200: is --url an OpenAI-compatible server?", ErrUsage, status)
 }
 
-// answersWith is the state behind an error status; 502 and 504 are a proxy's
-// words for a server that is not there.
-func answersWith(path string, status int) notReady {
-	if status == http.StatusBadGateway || status == http.StatusGatewayTimeout {
-		return notReady{"no connection"}
+// answersWith is the state behind an error status; 502 and 504 are a proxy's words
+// for a server that is not there, or that gives the proxy no answer: ours says why.
+func answersWith(path string, status int, body []byte) notReady {
+	if status != http.StatusBadGateway && status != http.StatusGatewayTimeout {
+		return notReady{fmt.Sprintf("%s answers %d", path, status)}
 	}
-	return notReady{fmt.Sprintf("%s answers %d", path, status)}
+	var said struct {
+		Error struct{ Type, Message string }
+	}
+	kind, ours := "", false
+	if json.Unmarshal(body, &said) == nil {
+		kind, ours = strings.CutPrefix(said.Error.Type, "spectap_")
+	}
+	if ours && kind != collector.ErrUpstreamRefused {
+		return notReady{"no answer: " + said.Error.Message}
+	}
+	return notReady{"no connection"}
 }
 
 // refused explains a 401 or 403.
