@@ -46,6 +46,9 @@ func TestLock(t *testing.T) {
 	f(nil)
 	f(func(cfg *Config) { cfg.Resume, cfg.Concurrency = false, []string{"8"} })
 	f(func(cfg *Config) { cfg.Host = "elsewhere" })
+	if _, _, err := c.run(func(cfg *Config) { cfg.Resume = false }); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("did not end, or still runs: process %d on here", os.Getpid())) {
+		t.Errorf("of a point that runs: got %v, want the process", err)
+	}
 	close(goOn)
 	if err := <-done; err != nil {
 		t.Fatal(err)

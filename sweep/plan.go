@@ -218,10 +218,21 @@ func checkPointFolder(dir, name string) error {
 		{filepath.Join(dir, "."+name+".partial"), "is running, or was killed", "remove the folder if no sweep runs, or choose another --save_dir"},
 	} {
 		if exists(found.path) {
-			return fmt.Errorf("point folder %q exists: the point %s; %s", found.path, found.what, found.how)
+			return fmt.Errorf("point folder %q exists: the point %s; %s%s", found.path, found.what, found.how, lastHolder(dir))
 		}
 	}
 	return nil
+}
+
+// lastHolder names the process of the lock file in dir; "" where there is none,
+// because the sweeps there have ended by themselves.
+func lastHolder(dir string) string {
+	f, err := os.Open(filepath.Join(dir, lockName))
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	return fmt.Sprintf(" (the last sweep there did not end, or still runs: %s)", readHolder(f))
 }
 
 func exists(path string) bool {
