@@ -222,6 +222,37 @@ func TestGateMissingRun(t *testing.T) {
 	f(Pass, "", "t0_c64.failed", "", Options{})   // A has no such point
 }
 
+// A run of a sweep that lost its records, or its folder, is missing too: what else
+// is in its folder is not taken for a run of another tool.
+func TestGateLostRun(t *testing.T) {
+	c, _ := ParseCondition("AL < -0.05")
+	f := func(want, reason string, lose func(dir string)) {
+		t.Helper()
+		dir := t.TempDir()
+		a, b := filepath.Join(dir, "a"), filepath.Join(dir, "b")
+		for _, in := range []string{a, b} {
+			for _, run := range []string{"t0_c8", "t0_c8_r2"} {
+				benchRun{als: alsA, config: configA}.write(t, filepath.Join(in, run))
+			}
+			put(t, filepath.Join(in, "sweep.json"), `{"points": [{"state": "complete", "folder": "t0_c8"}, {"state": "complete", "folder": "t0_c8_r2"}, {"state": "failed", "folder": "t0_c64.failed"}]}`)
+		}
+		lose(b)
+		g := compared(t, Options{FailIf: []Condition{c}}, a, b).Gate
+		if last := g.Judgements[len(g.Judgements)-1]; g.Answer != want || (last.Reason != "") != (reason != "") || !strings.Contains(last.Reason, reason) {
+			t.Errorf("got %+v, want %s because of %q", g, want, reason)
+		}
+	}
+	f(Pass, "", func(string) {})
+	f(Inconclusive, "t0_c8_r2 of B cannot be read: records.jsonl is not there", func(dir string) {
+		put(t, filepath.Join(dir, "t0_c8_r2", "speculation.json"), "{}")
+	})
+	f(Inconclusive, "t0_c8_r2 of B cannot be read: sweep.json has it as complete", func(dir string) {
+		if err := os.RemoveAll(filepath.Join(dir, "t0_c8_r2")); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
 // A condition on acceptance where one side does not speculate is told so.
 func TestGateOfBaseline(t *testing.T) {
 	r := Result{

@@ -2,8 +2,10 @@ package compare
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -105,14 +107,42 @@ func (r *reader) below(dir string, shards bool) error {
 			r.folder(path)
 		}
 	}
+	r.gone(dir)
 	return nil
 }
 
+// gone names the runs that sweep.json has as complete, and whose folders are not
+// there: without them the others would pass for all.
+func (r *reader) gone(dir string) {
+	var book struct {
+		Points []struct{ State, Folder string }
+	}
+	text, err := os.ReadFile(filepath.Join(dir, collector.FileBook))
+	if err != nil || json.Unmarshal(text, &book) != nil {
+		return // the folders speak for themselves
+	}
+	for _, p := range book.Points {
+		path := filepath.Join(dir, p.Folder)
+		if p.State != "complete" || p.Folder != filepath.Base(path) {
+			continue
+		}
+		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+			r.broken = append(r.broken, Problem{p.Folder, path, collector.FileBook + " has it as complete, and its folder is not there"})
+		}
+	}
+}
+
 // folder reads one folder: our records where they are, else specdec_bench's files.
+// A folder of ours without its records is not read by the others: they do not say
+// which conversation is which.
 func (r *reader) folder(dir string) {
-	records := filepath.Join(dir, collector.FileRecords)
+	records, ours := filepath.Join(dir, collector.FileRecords), filepath.Join(dir, collector.FileSpeculation)
 	if _, err := os.Stat(records); err == nil {
 		r.records(records, folderName(dir))
+		return
+	}
+	if _, err := os.Stat(ours); err == nil {
+		r.broken = append(r.broken, Problem{folderName(dir), dir, collector.FileRecords + " is not there, of which the other files were made"})
 		return
 	}
 	runs, err := runsOfFiles(dir)
