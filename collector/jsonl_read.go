@@ -50,6 +50,9 @@ func ReadRun(r io.Reader) (Run, error) {
 	if err != nil && !errors.Is(err, io.EOF) {
 		return Run{}, fmt.Errorf("cannot read records: %w", err)
 	}
+	if len(line) == 0 {
+		return Run{}, errors.New("it is empty")
+	}
 	var run Run
 	if err := run.UnmarshalJSON(bytes.TrimSpace(line)); err != nil {
 		return Run{}, LineError{Line: 1, Err: err}

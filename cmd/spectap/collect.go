@@ -54,7 +54,7 @@ With --format parquet it makes a table instead, a row for each record of any fil
 				return p.collectParquet(c.Context(), args, saveDir, table)
 			}
 			limits, err := collector.ParseSLO(slo, sloShare)
-			if err != nil {
+			if err = errors.Join(err, checkSLOShare(c.Flags(), slo, sloShare)); err != nil {
 				return exitError{exitUsage, err}
 			}
 			jobs, err := collectJobs(args, saveDir)
@@ -80,7 +80,7 @@ With --format parquet it makes a table instead, a row for each record of any fil
 func reportOf(jobs []collectJob) report.Options {
 	opts := report.Options{Records: map[string]string{}}
 	for _, job := range jobs {
-		if !job.merged() {
+		if !job.merged() && job.unread == nil {
 			opts.Records[filepath.Base(job.saveDir)] = job.files[0]
 		}
 	}
@@ -97,6 +97,9 @@ type collectOptions struct {
 // they were not written. Bad lines and conversations that cannot be measured are
 // counted and said; the exit code is then 1.
 func (p program) collect(job collectJob, options collectOptions) (*sweep.Collected, error) {
+	if job.unread != nil {
+		return nil, exitError{exitFailed, job.unread}
+	}
 	point, bad, err := p.readJob(job)
 	if err == nil {
 		err = chooseView(&point.Run, options.acceptance)

@@ -20,6 +20,7 @@ type collectJob struct {
 	files   []string
 	shards  bool // the files are shards, one of them perhaps alone
 	saveDir string
+	unread  error // why the one file cannot be read; nil: it can, as far as is known
 }
 
 // merged says that the files are made of several sweeps.
@@ -48,6 +49,9 @@ func collectJobs(args []string, saveDir string) ([]collectJob, error) {
 		return nil, err
 	}
 	for i := range jobs {
+		if jobs[i].unread != nil {
+			continue
+		}
 		jobs[i].saveDir = saveDir
 		if folders || len(jobs) > 1 {
 			jobs[i].saveDir = filepath.Join(saveDir, jobs[i].point)
@@ -128,11 +132,14 @@ func recordsBelow(dir string) ([]string, error) {
 	return found, nil
 }
 
-// groupByPoint reads the run lines and checks the shards of each point.
+// groupByPoint reads the run lines and checks the shards of each point. A file that
+// cannot be read keeps no other from being made: it is a job that fails. It is an
+// error if none can be read.
 func groupByPoint(files []string) ([]collectJob, error) {
 	var jobs []collectJob
 	runs := map[string][]collector.Run{}
 	seen := map[string]bool{}
+	var unread []error
 	for _, file := range files {
 		if seen[filepath.Clean(file)] {
 			return nil, fmt.Errorf("%s is named twice", file)
@@ -140,7 +147,8 @@ func groupByPoint(files []string) ([]collectJob, error) {
 		seen[filepath.Clean(file)] = true
 		run, err := readRun(file)
 		if err != nil {
-			return nil, fmt.Errorf("cannot read %s: %w", file, err)
+			unread = append(unread, fmt.Errorf("cannot read %s: %w", file, err))
+			continue
 		}
 		if run.Point == "" {
 			return nil, fmt.Errorf("%s has no point: want records of a sweep; --format %s takes those of a proxy too", file, formatParquet)
@@ -156,6 +164,9 @@ func groupByPoint(files []string) ([]collectJob, error) {
 		jobs[at].shards = jobs[at].shards || run.Shard != nil || len(jobs[at].files) > 1
 		runs[run.Point] = append(runs[run.Point], run)
 	}
+	if len(jobs) == 0 {
+		return nil, errors.Join(unread...)
+	}
 	var errs []error
 	for _, job := range jobs {
 		if !job.shards {
@@ -164,6 +175,9 @@ func groupByPoint(files []string) ([]collectJob, error) {
 		if err := collector.CheckShards(runs[job.point]); err != nil {
 			errs = append(errs, fmt.Errorf("cannot merge %s: %w", strings.Join(job.files, ", "), err))
 		}
+	}
+	for _, err := range unread {
+		jobs = append(jobs, collectJob{unread: err})
 	}
 	return jobs, errors.Join(errs...)
 }
@@ -194,7 +208,11 @@ func (p program) collectAll(jobs []collectJob, saveDir string, options collectOp
 		if err == nil {
 			continue
 		}
-		fmt.Fprintf(p.stderr, "spectap: %s: %v\n", job.point, err)
+		if job.unread != nil {
+			fmt.Fprintf(p.stderr, "spectap: %v\n", err)
+		} else {
+			fmt.Fprintf(p.stderr, "spectap: %s: %v\n", job.point, err)
+		}
 		code := exitUsage
 		if e := (exitError{}); errors.As(err, &e) {
 			code = e.code

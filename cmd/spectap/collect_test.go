@@ -160,3 +160,36 @@ func TestShardsBelowAnyName(t *testing.T) {
 		t.Errorf("got %q, %v; want %q", got, err, want)
 	}
 }
+
+// A records file that cannot be read keeps no other point of a folder from being
+// made; where none can be read nothing is.
+func TestCollectFolderWithUnreadable(t *testing.T) {
+	url, _ := serveEngine(t, fastEngine())
+	dir, out := filepath.Join(t.TempDir(), "D"), filepath.Join(t.TempDir(), "out")
+	mustSpectap(t, 0, "sweep", "--url", url, "--mtbench", writeQuestions(t, 3), "--temperature", "0", "1", "--concurrency", "2", "--output_length", "16", "--no_report", "--save_dir", dir)
+	spoil := func(point, text string) {
+		if err := os.WriteFile(filepath.Join(dir, point, "records.jsonl"), []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	spoil("t0_c2", "")
+	_, stderr := mustSpectap(t, exitFailed, "collect", dir, "--save_dir", out)
+	if want := "spectap: cannot read " + filepath.Join(dir, "t0_c2", "records.jsonl") + ": it is empty\n"; !strings.Contains(stderr, want) {
+		t.Errorf("got %q, want %q", stderr, want)
+	}
+	if _, err := os.Stat(filepath.Join(out, "t1_c2", "acceptance_rate.json")); err != nil {
+		t.Errorf("the other point was not made: %v", err)
+	}
+	spoil("t1_c2", "{")
+	none := filepath.Join(t.TempDir(), "none")
+	_, stderr = mustSpectap(t, exitUsage, "collect", dir, "--save_dir", none)
+	if !strings.Contains(stderr, "t0_c2") || !strings.Contains(stderr, "t1_c2") {
+		t.Errorf("got %q, want both files", stderr)
+	}
+	if _, err := os.Stat(none); err == nil {
+		t.Error("a folder was made of nothing")
+	}
+	if _, stderr := mustSpectap(t, exitUsage, "collect", dir, "--slo_share", "0.9", "--save_dir", none); !strings.Contains(stderr, "cannot use --slo_share without --slo") {
+		t.Errorf("got %q", stderr)
+	}
+}

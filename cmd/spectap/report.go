@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -21,7 +22,8 @@ func (p program) reportCommand() *cobra.Command {
 		Short: "make one HTML page of a sweep's folder: figures, charts, warnings, provenance",
 		Long: `report makes DIR/report.html of the records in a sweep's folder, of exec's or
 collect's, of shards, or of one point. The page is one file: it asks nobody for
-anything and holds no prompt and no reply.
+anything and holds no prompt and no reply. Exit codes: 0 made, 1 made without points
+that could not be read, or not written, 2 usage or a folder without points.
 
   spectap report D`,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -34,8 +36,8 @@ anything and holds no prompt and no reply.
 			if out == "" {
 				out = filepath.Join(args[0], report.FileReport)
 			}
-			unread, err := report.Write(args[0], out, report.Options{Baseline: baseline})
-			p.tellUnread(unread)
+			notes, err := report.Write(args[0], out, report.Options{Baseline: baseline})
+			p.tellNotes(notes)
 			if err != nil {
 				return exitError{reportCode(err), err}
 			}
@@ -44,6 +46,9 @@ anything and holds no prompt and no reply.
 				said = p.stderr // stdout may be where the page went
 			}
 			fmt.Fprintf(said, "report: %s\n", out)
+			if n := len(notes.Unread); n > 0 {
+				return exitError{exitFailed, fmt.Errorf("the report is without what could not be read (%d of the lines above)", n)}
+			}
 			return nil
 		},
 	}
@@ -62,8 +67,8 @@ func (p program) makeReport(dir string, opts report.Options) {
 				err = fmt.Errorf("the report broke off: %v", r)
 			}
 		}()
-		unread, err := report.Write(dir, path, opts)
-		p.tellUnread(unread)
+		notes, err := report.Write(dir, path, opts)
+		p.tellNotes(notes)
 		return err
 	}()
 	if err != nil {
@@ -73,9 +78,9 @@ func (p program) makeReport(dir string, opts report.Options) {
 	fmt.Fprintf(p.stderr, "Report: %s\n", path)
 }
 
-// tellUnread says on stderr what the page says, too.
-func (p program) tellUnread(unread []string) {
-	for _, text := range unread {
+// tellNotes says on stderr what the page says, too.
+func (p program) tellNotes(notes report.Notes) {
+	for _, text := range slices.Concat(notes.Warnings, notes.Unread) {
 		fmt.Fprintf(p.stderr, "spectap: report: %s\n", text)
 	}
 }

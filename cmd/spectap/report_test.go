@@ -48,8 +48,14 @@ func TestReport(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "t0_c2", "records.jsonl"), []byte("{"), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	if _, stderr := mustSpectap(t, 0, "report", dir); !strings.Contains(stderr, "spectap: report: t0_c2: its records.jsonl has 0 run lines") {
-		t.Errorf("got %q, want the records that cannot be read", stderr)
+	if err := os.Remove(filepath.Join(dir, "t1_c2", "records.jsonl")); err != nil {
+		t.Fatal(err)
+	}
+	_, stderr := mustSpectap(t, exitFailed, "report", dir)
+	for _, want := range []string{"spectap: report: t0_c2: its records.jsonl has 0 run lines", "spectap: report: t1_c2: records.jsonl is not there", "3 of the lines above"} {
+		if !strings.Contains(stderr, want) {
+			t.Errorf("got %q, want %q", stderr, want)
+		}
 	}
 	if _, stderr := mustSpectap(t, exitFailed, "report", dir, "-o", filepath.Join(dir, "no", "folder.html")); !strings.Contains(stderr, "the page could not be written") {
 		t.Errorf("got %q", stderr)

@@ -71,7 +71,7 @@ func Read(dir string, opts Options) (*Source, error) {
 
 // unread says what could not be read.
 func (s *Source) unread() []string {
-	list := slices.Clone(s.warnings)
+	var list []string
 	for _, p := range s.points {
 		for _, text := range p.unread {
 			list = append(list, p.title()+": "+short(text, 300))
@@ -207,6 +207,10 @@ func readPoint(f pointFiles, row *bookRow, several bool) *point {
 	pt := &point{name: f.name, folder: f.folder, failed: f.failed, row: row, several: several}
 	if len(f.files) == 0 {
 		pt.readFiles(f.dir)
+		if isFile(filepath.Join(f.dir, collector.FileSpeculation)) { // a folder of ours
+			pt.unread = append(pt.unread, collector.FileRecords+" is not there: the page has what the other files say")
+			pt.warnings = append(pt.warnings, pt.unread...)
+		}
 		return pt
 	}
 	p, bad, err := loadRecords(f)

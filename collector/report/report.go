@@ -37,26 +37,31 @@ type Options struct {
 	Baseline string
 }
 
-// Write makes the report of the folder dir at path. unread says what of the folder
-// could not be read: the page says so, and who asked for it should.
-func Write(dir, path string, opts Options) (unread []string, err error) {
+// Notes are what a page says of its folder that who asked for it should know.
+type Notes struct {
+	Warnings []string // as settings that differ between the points
+	Unread   []string // what of the points could not be read, by point
+}
+
+// Write makes the report of the folder dir at path.
+func Write(dir, path string, opts Options) (Notes, error) {
 	if opts.Baseline != "" {
 		if info, err := os.Stat(opts.Baseline); err != nil || !info.IsDir() {
-			return nil, fmt.Errorf("cannot use --baseline %q: want the folder of a sweep without speculation", opts.Baseline)
+			return Notes{}, fmt.Errorf("cannot use --baseline %q: want the folder of a sweep without speculation", opts.Baseline)
 		}
 	}
 	if err := replaceable(path); err != nil {
-		return nil, err
+		return Notes{}, err
 	}
 	src, err := Read(dir, opts)
 	if err != nil {
-		return nil, err
+		return Notes{}, err
 	}
 	var b bytes.Buffer
 	if err := src.HTML(&b); err != nil {
-		return nil, err
+		return Notes{}, err
 	}
-	return src.unread(), writeWhole(path, b.Bytes())
+	return Notes{src.warnings, src.unread()}, writeWhole(path, b.Bytes())
 }
 
 // HTML writes the page.
