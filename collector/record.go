@@ -87,7 +87,7 @@ const (
 	ErrInBand           = "in_band_error"     // an error event after a 200
 	ErrHTTPStatus       = "http_status"       // status 400 or above
 	ErrNotFinished      = "not_finished"      // a clean end without a finish reason
-	ErrRequestRejected  = "request_rejected"  // refused by the proxy itself (too large, malformed, above its limit)
+	ErrRequestRejected  = "request_rejected"  // refused by the proxy itself, once it was read (framed in two ways, above its limit of calls)
 	ErrInternal         = "internal"          // a panic that was recovered
 )
 

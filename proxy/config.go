@@ -141,6 +141,11 @@ func (c Config) validateParameters(v *validation) {
 		if json.Unmarshal([]byte(c.Set), &members) != nil || members == nil {
 			v.add("SPECTAP_SET", c.Set, `want a JSON object, as {"stop": ["###"]}`)
 		}
+		for _, name := range []string{"messages", "prompt", "stream"} { // a client that leaves them out means that
+			if _, ok := members[name]; ok {
+				v.add("SPECTAP_SET", c.Set, "want no "+name+" in it: what is asked, and in what form the answer comes, is the client's")
+			}
+		}
 	}
 }
 
@@ -185,6 +190,9 @@ func (c Config) Warnings() []string {
 	if c.UpstreamIdle >= maxUpstreamIdle {
 		w = append(w, fmt.Sprintf("SPECTAP_UPSTREAM_IDLE (%s) is %s: vLLM closes idle connections after 5 s, so keep it below %s",
 			FlagName("SPECTAP_UPSTREAM_IDLE"), c.UpstreamIdle, maxUpstreamIdle))
+	}
+	if c.Records == "" && (c.RecordsKeep > 0 || c.RecordsMaxBytes > 0) {
+		w = append(w, "SPECTAP_RECORDS_KEEP and SPECTAP_RECORDS_MAX_BYTES are about a records file, and there is none: set SPECTAP_RECORDS (--records)")
 	}
 	if words := c.captures().words(); len(words) > 0 {
 		w = append(w, fmt.Sprintf("SPECTAP_CAPTURE (%s) is on: PRIVATE CONTENT IS KEPT of every request (%s), up to %d bytes of each",

@@ -68,6 +68,31 @@ func TestValidate(t *testing.T) {
 	}
 }
 
+// What SPECTAP_SET may not hold, and limits of a file that nobody asked for.
+func TestSettingsThatMeanNothing(t *testing.T) {
+	f := func(set, want string) {
+		t.Helper()
+		cfg := testConfig(t, "http://h:1")
+		cfg.Set = set
+		if err := cfg.Validate(); (err != nil) != (want != "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want %q", set, err, want)
+		}
+	}
+	f(`{"stop": ["###"], "n": 2}`, "")
+	f(`{"stream": true}`, "want no stream in it")
+	f(`{"messages": []}`, "want no messages in it")
+	f(`{"prompt": "x"}`, "want no prompt in it")
+	cfg := testConfig(t, "http://h:1")
+	cfg.RecordsKeep = 3
+	if w := cfg.Warnings(); len(w) != 1 || !strings.Contains(w[0], "SPECTAP_RECORDS_KEEP") {
+		t.Errorf("got warnings %q, want one of a file that is not there", w)
+	}
+	cfg.Records = "r.jsonl"
+	if w := cfg.Warnings(); len(w) != 0 {
+		t.Errorf("got warnings %q, want none", w)
+	}
+}
+
 func TestParseUpstream(t *testing.T) {
 	f := func(s string, want endpoint) {
 		t.Helper()
