@@ -2,7 +2,9 @@ package collector
 
 import (
 	"encoding/json"
+	"os"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 )
@@ -10,6 +12,15 @@ import (
 // RunMarks are the files by which specdec_bench's uploader knows a run. What copies
 // or makes a run writes them last: half a run is none.
 func RunMarks() []string { return []string{FileAcceptance, FileTiming, FileConfiguration} }
+
+// MadeOfRecords says that a folder holds files that are made of records and that
+// specdec_bench does not know: if its records are not there, they are lost or elsewhere.
+func MadeOfRecords(dir string) bool {
+	return slices.ContainsFunc([]string{FileSpeculation, FilePerformance}, func(name string) bool {
+		info, err := os.Stat(filepath.Join(dir, name))
+		return err == nil && info.Mode().IsRegular()
+	})
+}
 
 // RunFolder is a folder that specdec_bench's uploader takes for one run.
 type RunFolder struct {

@@ -226,7 +226,7 @@ func TestGateMissingRun(t *testing.T) {
 // is in its folder is not taken for a run of another tool.
 func TestGateLostRun(t *testing.T) {
 	c, _ := ParseCondition("AL < -0.05")
-	f := func(want, reason string, lose func(dir string)) {
+	f := func(want, reason string, lose func(dir string), points ...string) {
 		t.Helper()
 		dir := t.TempDir()
 		a, b := filepath.Join(dir, "a"), filepath.Join(dir, "b")
@@ -237,20 +237,42 @@ func TestGateLostRun(t *testing.T) {
 			put(t, filepath.Join(in, "sweep.json"), `{"points": [{"state": "complete", "folder": "t0_c8"}, {"state": "complete", "folder": "t0_c8_r2"}, {"state": "failed", "folder": "t0_c64.failed"}]}`)
 		}
 		lose(b)
-		g := compared(t, Options{FailIf: []Condition{c}}, a, b).Gate
+		g := compared(t, Options{FailIf: []Condition{c}, Points: points}, a, b).Gate
 		if last := g.Judgements[len(g.Judgements)-1]; g.Answer != want || (last.Reason != "") != (reason != "") || !strings.Contains(last.Reason, reason) {
 			t.Errorf("got %+v, want %s because of %q", g, want, reason)
 		}
 	}
 	f(Pass, "", func(string) {})
-	f(Inconclusive, "t0_c8_r2 of B cannot be read: records.jsonl is not there", func(dir string) {
-		put(t, filepath.Join(dir, "t0_c8_r2", "speculation.json"), "{}")
+	for _, ours := range []string{"speculation.json", "performance.json"} {
+		f(Inconclusive, "t0_c8_r2 of B cannot be read: records.jsonl is not there", func(dir string) {
+			put(t, filepath.Join(dir, "t0_c8_r2", ours), "{}")
+		})
+		f(Inconclusive, "t0_c8_r2 of B cannot be read: records.jsonl is not there", func(dir string) {
+			empty(t, filepath.Join(dir, "t0_c8_r2"))
+			put(t, filepath.Join(dir, "t0_c8_r2", ours), "{}")
+		})
+	}
+	f(Inconclusive, "t0_c8_r2 of B cannot be read: sweep.json has it as complete, and its folder holds nothing", func(dir string) {
+		empty(t, filepath.Join(dir, "t0_c8_r2"))
 	})
 	f(Inconclusive, "t0_c8_r2 of B cannot be read: sweep.json has it as complete", func(dir string) {
 		if err := os.RemoveAll(filepath.Join(dir, "t0_c8_r2")); err != nil {
 			t.Fatal(err)
 		}
 	})
+	more := func(dir string) {
+		put(t, filepath.Join(dir, "sweep.json"), `{"points": [{"state": "complete", "folder": "t0_c64"}]}`)
+	}
+	f(Inconclusive, "t0_c64 of B cannot be read: sweep.json has it as complete, and its folder is not there", more)
+	f(Pass, "", more, "t0_c8")
+}
+
+// empty leaves a folder without its files.
+func empty(t *testing.T, dir string) {
+	t.Helper()
+	if err := errors.Join(os.RemoveAll(dir), os.Mkdir(dir, 0o777)); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // A condition on acceptance where one side does not speculate is told so.

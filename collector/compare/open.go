@@ -76,7 +76,7 @@ func marked(dir string) bool {
 			return true
 		}
 	}
-	return false
+	return collector.MadeOfRecords(dir)
 }
 
 var shardFolder = regexp.MustCompile(`^shard-[0-9]+-of-[0-9]+$`)
@@ -112,7 +112,7 @@ func (r *reader) below(dir string, shards bool) error {
 }
 
 // gone names the runs that sweep.json has as complete, and whose folders are not
-// there: without them the others would pass for all.
+// there or hold nothing of a run: without them the others would pass for all.
 func (r *reader) gone(dir string) {
 	var book struct {
 		Points []struct{ State, Folder string }
@@ -123,12 +123,14 @@ func (r *reader) gone(dir string) {
 	}
 	for _, p := range book.Points {
 		path := filepath.Join(dir, p.Folder)
-		if p.State != "complete" || p.Folder != filepath.Base(path) {
+		if p.State != "complete" || p.Folder != filepath.Base(path) || marked(path) {
 			continue
 		}
+		why := "its folder holds nothing of a run"
 		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-			r.broken = append(r.broken, Problem{p.Folder, path, collector.FileBook + " has it as complete, and its folder is not there"})
+			why = "its folder is not there"
 		}
+		r.broken = append(r.broken, Problem{p.Folder, path, collector.FileBook + " has it as complete, and " + why})
 	}
 }
 
@@ -136,13 +138,13 @@ func (r *reader) gone(dir string) {
 // A folder of ours without its records is not read by the others: they do not say
 // which conversation is which.
 func (r *reader) folder(dir string) {
-	records, ours := filepath.Join(dir, collector.FileRecords), filepath.Join(dir, collector.FileSpeculation)
+	records := filepath.Join(dir, collector.FileRecords)
 	if _, err := os.Stat(records); err == nil {
 		r.records(records, folderName(dir))
 		return
 	}
-	if _, err := os.Stat(ours); err == nil {
-		r.broken = append(r.broken, Problem{folderName(dir), dir, collector.FileRecords + " is not there, of which the other files were made"})
+	if collector.MadeOfRecords(dir) {
+		r.broken = append(r.broken, Problem{folderName(dir), dir, collector.FileRecords + " is not there, of which the other files were made; collect leaves it in the folder that it reads"})
 		return
 	}
 	runs, err := runsOfFiles(dir)
